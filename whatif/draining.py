@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from cede.api.kueue import Pod, Workload
 from cede.api.pod_owner import Owner, job_owners, pod_owner
 from cede.api.workload_identity import controller, identity
-from scheduler.snapshot.read_workloads import has_quota
+from cede.api.workload_quota import has_quota
 from whatif.placing import move_pods
 from whatif.submission import BadQuestion
 from whatif.world import World

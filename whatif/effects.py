@@ -9,9 +9,9 @@ from cede.api.kueue import Admission, Job, PodSetAssignment, Workload
 from cede.api.objects import Condition, Key, rfc3339
 from cede.api.resources import Quota, amount, quantity
 from cede.api.workload_identity import identity
+from cede.api.workload_quota import has_quota, replaced_slice
 from scheduler.quota.assignments import assign
 from scheduler.server_actions import ScaleServer
-from scheduler.snapshot.read_workloads import has_quota, replaced_slice
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 from whatif.placing import make_pods

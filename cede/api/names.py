@@ -213,6 +213,13 @@ does not change for `watchdogSeconds`.
 """
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
+LEDGER = "cede-ledger"
+"""The ledger's Lease, Deployment, service account, and the ConfigMap with `AUDIT_HEAD`."""
+AUDIT_HEAD = "cede.dev/audit-head"
+"""Annotation of the ConfigMap `LEDGER`: the newest record of the audit, as `12:9f86d0…`.
+
+The ledger writes it, and reads it to detect that its database was changed.
+"""
 
 # each is a field manager, an event source, a Deployment and a service account
 SCHEDULER = "cede-scheduler"

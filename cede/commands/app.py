@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from cede.commands import whatif
+from cede.commands.audit import audit
 from cede.commands.checkpoint import checkpoint
 from cede.commands.command import (
     CONTEXT,
@@ -63,6 +64,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (priority, FACTS),
     (checkpoint, FACTS),
     (doctor, FACTS),
+    (audit, FACTS),
     (release, FACTS),
     (uninstall, FACTS),
     (version, FACTS),

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from cede.api import private_quota
 from cede.api.allocation import AllocationSpec, ComputeAllocation
+from cede.api.apportion import in_proportion
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.resources import Quota, amount, total
-from quota_controller.desired.apportion import in_proportion
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.desired_object import LiveObjects
 from quota_controller.desired.grants import Grants

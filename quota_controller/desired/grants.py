@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from cede.api.apportion import in_proportion, in_rising_order
 from cede.api.policy import MAX_RESOURCES
 from cede.api.resources import FlavorResource, Quota
-from quota_controller.desired.apportion import in_proportion, in_rising_order
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.grant_records import GrantedAmount, GrantRecord
 

@@ -74,8 +74,8 @@ def main(arguments: Sequence[str]) -> None:
     """Prints the report. Exits with 1 and a sentence if a file cannot be read."""
     flags = parser().parse_args(arguments)
     try:
-        teams = read_teams(_text_of(flags.teams), flags.teams)
-        jobs = read_jobs(_text_of(flags.trace), flags.trace, teams)
+        teams = read_teams(text_of(flags.teams), flags.teams)
+        jobs = read_jobs(text_of(flags.trace), flags.trace, teams)
     except (TraceError, OSError, UnicodeDecodeError) as error:
         sys.exit(str(error))
     last = max(job.submit for job in jobs)
@@ -122,7 +122,7 @@ def _show_progress(way: Way, part: float) -> None:
         print(f"\r{way.value}: {part:4.0%}    ", end="", file=sys.stderr, flush=True)
 
 
-def _text_of(file: str) -> str:
+def text_of(file: str) -> str:
     """The file's text; of a name that ends in .gz, decompressed."""
     if file.endswith(".gz"):
         return gzip.decompress(Path(file).read_bytes()).decode()

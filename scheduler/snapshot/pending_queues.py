@@ -14,11 +14,12 @@ from cede.api.kueue import (
     Workload,
 )
 from cede.api.objects import Key
+from cede.api.workload_quota import remaining_counts
 from scheduler.quota.eligibility import why_ineligible
 from scheduler.quota.flavors import Flavors
 from scheduler.quota.pod_sets import read_pod_sets
 from scheduler.snapshot.memory import Kept
-from scheduler.snapshot.read_workloads import read_pending, remaining_counts
+from scheduler.snapshot.read_workloads import read_pending
 from scheduler.snapshot.slices import added_pods
 from scheduler.snapshot.workload_index import Waiting
 from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads

@@ -1,34 +1,19 @@
 """PURE. Reads Kueue Workloads and the objects that own them, and counts as Kueue does."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
 from cede.api import durations, names, save_request, sizes
-from cede.api.kueue import Job, PodSetAssignment, Workload
+from cede.api.kueue import Job, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix, unix_or_zero
-from cede.api.resources import Quota, amount
+from cede.api.resources import Quota
 from cede.api.surplus import Base
 from cede.api.workload_identity import identity, owner
+from cede.api.workload_quota import assigned
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
-
-
-def has_quota(workload: Workload) -> bool:
-    conditions = workload.status.conditions
-    return (
-        bool(workload.status.admission)
-        and is_true(conditions, names.QUOTA_RESERVED)
-        and not is_true(conditions, names.FINISHED)
-    )
-
-
-def replaced_slice(workload: Workload) -> Key | None:
-    """The Workload that this scale-up slice of the same job replaces; None if it is not one."""
-    note = workload.metadata.annotations.get(names.SLICE_REPLACEMENT_FOR, "")
-    return (workload.metadata.namespace, note.rsplit("/", 1)[-1]) if note else None
 
 
 def _job_key(workload: Workload) -> Key:
@@ -52,18 +37,6 @@ def order_time(workload: Workload) -> float:
 
 REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
 """Reasons of an eviction after which a Workload waits behind those that came before it."""
-
-
-def remaining_counts(workload: Workload) -> dict[str, int]:
-    """Pods by pod set, without those that have finished: their quota is free again.
-
-    Kueue: pkg/workload/workload.go, podSetsCountsAfterReclaim.
-    """
-    finished = {pods.name: pods.count for pods in workload.status.reclaimablePods}
-    return {
-        pod_set.name: max(0, pod_set.count - finished.get(pod_set.name, 0))
-        for pod_set in workload.spec.podSets
-    }
 
 
 def read_pending(
@@ -105,7 +78,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
     """Raises ValueError if the Workload has no quota."""
     if workload.status.admission is None:
         raise ValueError(f"Workload {workload.metadata.name} is not admitted")
-    size, usage = _assigned(workload)
+    size, usage = assigned(workload)
     conditions = workload.status.conditions
     reserved = condition(conditions, names.QUOTA_RESERVED) or Condition()
     reserved_since = unix(reserved.lastTransitionTime)
@@ -152,32 +125,6 @@ def _stays_stopped(workload: Workload) -> bool:
         pod_set.template.metadata.annotations.get(names.AFTER_PREEMPTION) == names.STOP
         for pod_set in workload.spec.podSets
     )
-
-
-def _assigned(workload: Workload) -> tuple[int, Quota]:
-    """How many pods have quota, and for what.
-
-    Kueue: pkg/workload/workload.go, totalRequestsFromAdmission.
-    """
-    usage: Quota = Counter()
-    size = 0
-    counts = remaining_counts(workload)
-    admission = workload.status.admission
-    for assigned in admission.podSetAssignments if admission else ():
-        # Kueue lowers the count of the pod set when a job shrinks, not the assignment
-        count = min(counts.get(assigned.name, assigned.count), assigned.count)
-        size += count
-        for key, amount_of_all in _total_usage(assigned).items():
-            is_whole = count == assigned.count
-            usage[key] += amount_of_all if is_whole else amount_of_all // assigned.count * count
-    return size, usage
-
-
-def _total_usage(assigned: PodSetAssignment) -> Mapping[tuple[str, str], int]:
-    return {
-        (flavor, resource): amount(resource, assigned.resourceUsage.get(resource, 0))
-        for resource, flavor in assigned.flavors.items()
-    }
 
 
 def _per_pod(usage: Quota, size: int) -> Quota:

@@ -10,8 +10,8 @@ from cede.api.kueue import Workload
 from cede.api.objects import Key, is_true
 from cede.api.pod_owner import Owner, job_owners
 from cede.api.workload_identity import controller, identity
+from cede.api.workload_quota import has_quota, replaced_slice
 from scheduler.snapshot.memory import ReadObjects
-from scheduler.snapshot.read_workloads import has_quota, replaced_slice
 
 
 class Facts(NamedTuple):

@@ -10,7 +10,10 @@ from typing import Any
 
 from tests.paths import TREE
 
-PACKAGES = ("cede", "webhook", "scheduler", "quota_controller", "elastic_runtime", "whatif")
+PACKAGES = (
+    *("cede", "webhook", "scheduler", "quota_controller", "ledger", "elastic_runtime"),
+    "whatif",
+)
 PROJECT: dict[str, Any] = tomllib.loads((TREE / "pyproject.toml").read_text())
 
 

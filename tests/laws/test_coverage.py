@@ -160,6 +160,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/test_session.py",
         "protocols only; mypy checks who fulfils them",
     ),
+    "ledger/month_sums.py": (
+        "tests/unit/ledger/test_books.py",
+        "what is read is compared there with what was written, in both databases",
+    ),
+    "ledger/tables.py": (
+        "tests/unit/ledger/test_books.py",
+        "tables only; both databases make them there",
+    ),
     "quota_controller/__main__.py": (
         "tests/integration/test_quota_controller.py",
         "the deployed controller starts by it",

@@ -48,8 +48,8 @@ def table(marker: str) -> str:
 def metric_table() -> str:
     """Every metric that the controllers register, with its labels."""
     # each controller registers its metrics on import
-    for module in ("scheduler.__main__", "quota_controller.__main__", "webhook.__main__"):
-        import_module(module)
+    for component in ("scheduler", "quota_controller", "webhook", "ledger"):
+        import_module(f"{component}.__main__")
     # no public function lists what is registered, with its labels
     collectors = set(REGISTRY._collector_to_names)
     lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]

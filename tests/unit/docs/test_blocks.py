@@ -23,6 +23,7 @@ from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
 from cede.commands.app import app
 from elastic_runtime.arguments import WORDS, make_parser, make_request_parser
+from ledger import __main__ as ledger
 from scheduler.__main__ import read_flags
 from scheduler.simulate import cli as simulation
 from tests.builders.jobs import TEAM
@@ -202,6 +203,10 @@ def check_python(words: list[str]) -> None:
             assert parsed.local or parsed.signal or parsed.restart
     elif words[2:4] == ["scheduler", "simulate"]:
         simulation.parser().parse_args(words[4:])
+    elif words[2] == "ledger":
+        ledger.parser().parse_args(words[3:])
+    elif words[2].startswith("tests.bench."):
+        assert (TREE / f"{words[2].replace('.', '/')}.py").exists()
     elif words[2] == "whatif":
         read_arguments(words[3:])
     else:
@@ -211,7 +216,11 @@ def check_python(words: list[str]) -> None:
 
 def check_kubectl(words: list[str]) -> None:
     verb = words[1]
-    assert verb in {"annotate", "apply", "delete", "describe", "get", "explain", "wait"}
+    assert verb in {"annotate", "apply", "delete", "describe", "exec", "get", "explain", "wait"}
+    if verb == "exec":
+        command = words[words.index("--") + 1 :]
+        check_python(command[: command.index(">")] if ">" in command else command)
+        return
     files = [words[i + 1] for i, word in enumerate(words) if word == "-f"]
     if "-k" in words:
         assert (TREE / words[words.index("-k") + 1] / "kustomization.yaml").exists()

@@ -11,11 +11,9 @@ from cede.api.pod_templates import PodTemplate
 from cede.api.workload_identity import identity
 from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.read_workloads import (
-    has_quota,
     order_time,
     read_admitted,
     read_pending,
-    replaced_slice,
 )
 from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
@@ -171,13 +169,3 @@ def test_a_job_whose_pods_are_not_there_yet_stays_stopped_as_its_template_says()
     assert read_admitted(stays, None, JobPods()).stays_stopped
     assert not read_admitted(running, None, JobPods()).stays_stopped
     assert read_admitted(running, None, JobPods(stays_stopped=True)).stays_stopped
-
-
-def test_a_slice_names_what_it_replaces() -> None:
-    assert replaced_slice(workload("b", 8, replaces="a")) == ("research", "a")
-    assert replaced_slice(workload("b", 8)) is None
-
-
-def test_a_finished_workload_has_no_quota() -> None:
-    assert has_quota(workload("a", 8, assigned=8))
-    assert not has_quota(workload("a", 8, assigned=8, finished=True))

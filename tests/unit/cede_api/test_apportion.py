@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quota_controller.desired.apportion import in_proportion, in_rising_order
+from cede.api.apportion import in_proportion, in_rising_order
 
 CLAIMS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 40) | st.integers(0, 10**15))
 AVAILABLE = st.integers(0, 100) | st.integers(0, 10**15)

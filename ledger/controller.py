@@ -1,0 +1,133 @@
+"""Follows the cluster by watches, and adds what it sees to the books."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prometheus_client import Counter, Gauge
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
+from cede.api.kueue import Workload
+from cede.api.objects import ALLOCATIONS, CESSIONS, POLICIES, WORKLOADS
+from cede.api.policy import ClusterPolicy
+from cede.kube import audit_head
+from cede.kube.cache import Cache
+from cede.kube.client import Client
+from cede.kube.threads import run_in_thread
+from ledger import books
+from ledger.bookkeeper import Batch, Bookkeeper, Seen
+from ledger.database import Database, DatabaseError
+from ledger.timeline import SECOND
+
+log = logging.getLogger(__name__)
+PASS_S = 10.0
+"""The longest time between two passes. Changes make one at once."""
+WRITTEN = Gauge("cede_ledger_written_timestamp_seconds", "How far the ledger's books go.")
+FAILED_WRITES = Counter(
+    "cede_ledger_failed_writes_total", "Times that the ledger's database could not be written."
+)
+GAP_SECONDS = Counter("cede_ledger_gap_seconds_total", "Time that the books show as not recorded.")
+AUDIT_INTACT = Gauge(
+    "cede_ledger_audit_intact",
+    "0 if the audit is known to be changed, or to lack the record that was noted.",
+)
+# a replica that does not lead knows nothing of it
+AUDIT_INTACT.set(1)
+
+
+class Controller:
+    """`clock` gives Unix seconds."""
+
+    def __init__(
+        self, client: Client, wake: asyncio.Event, clock: Callable[[], float], database: Database
+    ) -> None:
+        self.wake = wake
+        self._client = client
+        self._clock = clock
+        self._database = database
+        self._policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
+        self._allocations = Cache(client, ALLOCATIONS, ComputeAllocation, changed=wake.set)
+        self._cessions = Cache(client, CESSIONS, Cession, changed=wake.set)
+        self._workloads = Cache(client, WORKLOADS, Workload, changed=wake.set)
+        # None until the books were read, and when somebody else has written into them
+        self._bookkeeper: Bookkeeper | None = None
+        self._is_intact = False
+
+    @property
+    def caches(self) -> Iterable[Cache[Any]]:
+        return (self._policies, self._allocations, self._cessions, self._workloads)
+
+    @property
+    def needed_caches(self) -> Iterable[Cache[Any]]:
+        return self.caches
+
+    async def reconcile(self) -> float:
+        """One pass: look, note, write. A database that fails changes nothing in what is noted."""
+        try:
+            bookkeeper = self._bookkeeper or await self._open()
+            bookkeeper.look(self._look())
+            if batch := bookkeeper.batch():
+                await self._write(bookkeeper, batch)
+        except DatabaseError as error:
+            FAILED_WRITES.inc()
+            log.warning("books not written", extra={"reason": str(error)})
+        return PASS_S
+
+    def _now(self) -> int:
+        return int(self._clock() * SECOND)
+
+    def _look(self) -> Seen:
+        now = self._now()
+        age_s = max(cache.age_s for cache in self.caches)
+        return Seen(
+            now=now,
+            confirmed=now - int(age_s * SECOND),
+            policy=self._policies.get(("", names.POLICY_NAME)),
+            allocations=self._allocations.all(),
+            workloads=self._workloads.all(),
+            cessions=self._cessions.all(),
+        )
+
+    async def _open(self) -> Bookkeeper:
+        """Reads the books, and whether somebody has changed the audit."""
+        now = self._now()
+        opened = await run_in_thread(lambda: books.open_books(self._database, now))
+        wrong = await self._audit_complaint()
+        self._is_intact = not wrong
+        AUDIT_INTACT.set(self._is_intact)
+        if wrong:
+            # the noted record stays as it is: it is the evidence
+            log.error("audit not intact", extra={"reason": wrong})
+        log.info("books opened", extra={"database": self._database.name})
+        self._bookkeeper = Bookkeeper(opened, self._now())
+        return self._bookkeeper
+
+    async def _audit_complaint(self) -> str:
+        try:
+            noted = await audit_head.read(self._client)
+        except ValueError as error:
+            return str(error)
+        wrong, _ = await run_in_thread(lambda: books.verify(self._database, noted))
+        return wrong
+
+    async def _write(self, bookkeeper: Bookkeeper, batch: Batch) -> None:
+        try:
+            await run_in_thread(lambda: books.add(self._database, batch))
+        except books.Overtaken:
+            # what was not written is a gap, or is in the entries of the other process
+            self._bookkeeper = None
+            raise
+        bookkeeper.has_written(batch)
+        WRITTEN.set(batch.until / SECOND)
+        for gap in batch.entries.gaps:
+            GAP_SECONDS.inc((gap.end - gap.begin) / SECOND)
+            seconds = round((gap.end - gap.begin) / SECOND, 1)
+            log.warning("not recorded", extra={"reason": gap.reason, "seconds": seconds})
+        if batch.audit:
+            head = batch.audit[-1].head
+            log.info("audit", extra={"head": str(head), "records": len(batch.audit)})
+            if self._is_intact:
+                await audit_head.note(self._client, head)

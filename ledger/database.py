@@ -1,0 +1,105 @@
+"""The ledger's database: SQLite or PostgreSQL, its tables, and its errors in one line each."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event, make_url, select
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from ledger.tables import SCHEMA, Book
+
+LOCK_TIMEOUT_S = 1
+"""No pass waits longer for a database that somebody else has locked."""
+ANSWER_TIMEOUT_S = 5
+"""No pass waits longer for a server that does not answer."""
+CURES = {
+    "disk is full": "make room on its volume; nothing is lost while the ledger runs",
+    "locked": "end the other program that has it open; nothing is lost while the ledger runs",
+    "lock timeout": "end the other transaction; nothing is lost while the ledger runs",
+    "timed out": "see why it does not answer; nothing is lost while the ledger runs",
+    "Can't create a connection": "start it, or correct the URL; nothing is lost meanwhile",
+    "no such table": "start `python -m ledger`, which makes the tables, or correct the URL",
+    "does not exist": "create it, or start `python -m ledger`, which makes the tables",
+    "readonly": "give the ledger's user the right to write it",
+    "unable to open": "create its folder, or correct the URL",
+    "authentication": "correct the user and the password in the URL",
+    "not a database": "name another file; this one is no database of the ledger",
+    "malformed": "restore its last backup",
+}
+"""By a part of the reason."""
+
+
+class DatabaseError(Exception):
+    """The database cannot be read or written, in one line with the cure."""
+
+
+class Database:
+    """Raises DatabaseError for whatever the database refuses."""
+
+    def __init__(self, url: str) -> None:
+        form = "write the URL like sqlite:////data/ledger.db or postgresql://user@host/name"
+        try:
+            parsed = make_url(url)
+        except ArgumentError as error:
+            raise DatabaseError(f"{url!r} is no URL of a database: {form}") from error
+        self.name = parsed.render_as_string(hide_password=True)
+        self.dialect = parsed.get_backend_name()
+        if self.dialect not in ("sqlite", "postgresql"):
+            raise DatabaseError(f"{self.name} is {self.dialect}: {form}")
+        # of the drivers for PostgreSQL, this one has a licence that Cede's images may have
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+pg8000")
+        timeout_s = LOCK_TIMEOUT_S if self.dialect == "sqlite" else ANSWER_TIMEOUT_S
+        try:
+            self._engine = create_engine(
+                parsed, connect_args={"timeout": timeout_s}, pool_pre_ping=True
+            )
+        except (NoSuchModuleError, ImportError) as error:
+            raise DatabaseError(f"{self.name} has no driver here ({error}): {form}") from error
+        event.listen(self._engine, "connect", self._prepare)
+
+    def _prepare(self, connection: Any, _: object) -> None:
+        """Readers do not stop the writer, and what is written outlives a loss of power."""
+        cursor = connection.cursor()
+        if self.dialect == "sqlite":
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+        else:
+            cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+            connection.commit()
+        cursor.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All of it is written, or nothing."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            reason = _reason(error)
+            cure = next((cure for part, cure in CURES.items() if part in reason), "")
+            raise DatabaseError(f"{self.name}: {reason}: {cure or 'see its own log'}") from error
+
+    def check_schema(self, connection: Connection) -> None:
+        """Raises DatabaseError if another version wrote the tables, or nobody did."""
+        schema = connection.execute(select(Book.schema)).scalar_one_or_none()
+        if schema is None:
+            raise DatabaseError(f"{self.name}: it is empty: start `python -m ledger`")
+        if schema != SCHEMA:
+            raise DatabaseError(
+                f"{self.name}: its tables have version {schema}, and this program has {SCHEMA}: "
+                f"run the version of Cede that wrote them, or a newer one"
+            )
+
+
+def _reason(error: Exception) -> str:
+    """The database's own words, in one line."""
+    origin = getattr(error, "orig", None) or error
+    details = origin.args[0] if origin.args else ""
+    # pg8000 gives the fields of the server's message
+    text = details.get("M", "") if isinstance(details, dict) else str(origin)
+    return (text.splitlines() or [type(error).__name__])[0]

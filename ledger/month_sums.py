@@ -1,0 +1,71 @@
+"""Reads the sums of a month from the database."""
+
+from collections import Counter
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from ledger.accounting import Gap, TeamKey
+from ledger.claims import ClaimKey
+from ledger.database import Database
+from ledger.months import Month
+from ledger.statement import MonthSums
+from ledger.tables import Book, ClaimDay, GapRow, JobDay, PoolDay, TeamDay
+from ledger.usage import JobKey
+
+Table = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
+
+
+def read_month(database: Database, month: Month) -> MonthSums:
+    """All of it is of one moment."""
+    with database.transaction() as connection:
+        database.check_schema(connection)
+        book = connection.execute(select(Book.began, Book.written)).one()
+        pools = _sums(connection, PoolDay, month)
+        teams: dict[TeamKey, Counter[str]] = {
+            (team, (type_name, resource)): sums
+            for (team, type_name, resource), sums in _sums(connection, TeamDay, month).items()
+        }
+        jobs = {JobKey(*key): sums for key, sums in _sums(connection, JobDay, month).items()}
+        claims = {ClaimKey(*key): sums for key, sums in _sums(connection, ClaimDay, month).items()}
+        return MonthSums(
+            month=month,
+            began=book.began,
+            written=book.written,
+            gaps=_gaps(connection, month),
+            pools={(type_name, resource): sums for (type_name, resource), sums in pools.items()},
+            teams=teams,
+            jobs=jobs,
+            claims=claims,
+        )
+
+
+def _sums(
+    connection: Connection, table: Table, month: Month
+) -> dict[tuple[str, ...], Counter[str]]:
+    """The sums of all days, by the rest of the key."""
+    columns = table.__table__.columns
+    keys = [column for column in columns if column.primary_key and column.name != "day"]
+    values = [column for column in columns if not column.primary_key]
+    # days sort like their texts, and a day of the month begins with its name
+    is_in_month = table.day.startswith(f"{month.name}-")
+    query: Any = select(*keys, *(func.sum(column) for column in values)).where(is_in_month)
+    result = {}
+    for row in connection.execute(query.group_by(*keys).order_by(*keys)):
+        sums = zip(values, row[len(keys) :], strict=True)
+        result[tuple(row[: len(keys)])] = Counter(
+            {column.name: int(value) for column, value in sums}
+        )
+    return result
+
+
+def _gaps(connection: Connection, month: Month) -> tuple[Gap, ...]:
+    """Those of the month, cut at its ends."""
+    rows = connection.execute(
+        select(GapRow.begin, GapRow.end, GapRow.reason)
+        .where(GapRow.begin < month.end, GapRow.end > month.begin)
+        .order_by(GapRow.begin)
+    )
+    return tuple(
+        Gap(max(begin, month.begin), min(end, month.end), reason) for begin, end, reason in rows
+    )

@@ -1,0 +1,129 @@
+"""The tables of the ledger's database."""
+
+from typing import Any, ClassVar
+
+from sqlalchemy import BigInteger, Boolean, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+SCHEMA = 1
+"""Raised with every change of a table: see decision 21."""
+
+
+class Base(DeclarativeBase):
+    type_annotation_map: ClassVar[dict[Any, Any]] = {int: BigInteger, str: Text, bool: Boolean}
+
+
+class Daily:
+    """Sums of one day (UTC, `2026-11-25`), in accelerator-microseconds."""
+
+    # SQLite then keeps the long keys once
+    __table_args__: ClassVar[dict[str, bool]] = {"sqlite_with_rowid": False}
+    # before the other columns of the key
+    day: Mapped[str] = mapped_column(primary_key=True, sort_order=-1)
+
+
+class Book(Base):
+    """One row: how far the entries go. Times are microseconds since 1970."""
+
+    __tablename__ = "book"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    schema: Mapped[int]
+    began: Mapped[int]
+    written: Mapped[int]
+
+
+class PoolDay(Daily, Base):
+    """All accelerators of one kind."""
+
+    __tablename__ = "pool_days"
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    capacity: Mapped[int]
+    unallocated: Mapped[int]
+    unallocated_lent: Mapped[int]
+    excess: Mapped[int]
+
+
+class TeamDay(Daily, Base):
+    """What a team owned, used, borrowed and lent."""
+
+    __tablename__ = "team_days"
+    team: Mapped[str] = mapped_column(primary_key=True)
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    owned: Mapped[int]
+    available: Mapped[int]
+    used: Mapped[int]
+    borrowed: Mapped[int]
+    lent: Mapped[int]
+    private: Mapped[int]
+
+
+class JobDay(Daily, Base):
+    """What a job used, by the priority class that it had then."""
+
+    __tablename__ = "job_days"
+    team: Mapped[str] = mapped_column(primary_key=True)
+    namespace: Mapped[str] = mapped_column(primary_key=True)
+    job: Mapped[str] = mapped_column(primary_key=True)
+    uid: Mapped[str] = mapped_column(primary_key=True)
+    priority_class: Mapped[str] = mapped_column(primary_key=True)
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    used: Mapped[int]
+    borrowed: Mapped[int]
+
+
+class ClaimDay(Daily, Base):
+    """What a job missed because it was taken back for another team."""
+
+    __tablename__ = "claim_days"
+    team: Mapped[str] = mapped_column(primary_key=True)
+    namespace: Mapped[str] = mapped_column(primary_key=True)
+    job: Mapped[str] = mapped_column(primary_key=True)
+    uid: Mapped[str] = mapped_column(primary_key=True)
+    claimant: Mapped[str] = mapped_column(primary_key=True)
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    taken_back: Mapped[int]
+
+
+class GapRow(Base):
+    """A time in which nobody saw what happened."""
+
+    __tablename__ = "gaps"
+    begin: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    end: Mapped[int]
+    reason: Mapped[str]
+
+
+class Backlog(Base):
+    """Work of a team that its own quota has not had time for: accounting.Backlogs."""
+
+    __tablename__ = "backlogs"
+    team: Mapped[str] = mapped_column(primary_key=True)
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    amount: Mapped[int]
+
+
+class OpenTakeBack(Base):
+    """A take-back whose job misses something still, as JSON."""
+
+    __tablename__ = "open_take_backs"
+    cession: Mapped[str] = mapped_column(primary_key=True)
+    target: Mapped[str] = mapped_column(primary_key=True)
+    record: Mapped[str]
+
+
+class AuditRow(Base):
+    """One record of the audit: cede.api.audit_chain.AuditRecord."""
+
+    __tablename__ = "audit"
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    time: Mapped[str]
+    kind: Mapped[str]
+    name: Mapped[str]
+    content: Mapped[str]
+    previous: Mapped[str]
+    hash: Mapped[str]
