@@ -1,0 +1,47 @@
+"""PURE. What was read of the cluster at one time, and what its reader may not read, in a line."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
+from cede.api.kueue import ClusterQueue, Job, Lease, Workload
+from cede.api.policy import ClusterPolicy
+
+MAX_NAMES = 3
+
+
+@dataclass(frozen=True)
+class View:
+    """`leases` is as in a Snapshot. The empty sequence stands for what may not be read, too."""
+
+    policy: ClusterPolicy | None = None
+    allocations: Sequence[ComputeAllocation] = ()
+    cessions: Sequence[Cession] = ()
+    queues: Sequence[ClusterQueue] = ()
+    leases: Mapping[str, Lease | None] = field(default_factory=dict)
+    jobs: Sequence[Job] = ()
+    workloads: Sequence[Workload] = ()
+    # a sentence for each object that this version cannot read
+    unreadable: Sequence[str] = ()
+    # what the reader may not read, in one sentence; empty: all may be read
+    rights: str = ""
+    # whether the reader sees the policy; without it, "there is none" would be wrong
+    sees_policy: bool = True
+    # why the API server does not answer; empty if it does
+    trouble: str = ""
+    # whether the first lists are not complete yet
+    reading: bool = False
+
+
+def rights_sentence(kinds: Iterable[str], namespaces: Iterable[str]) -> str:
+    """`kinds`: plurals that may not be read; `namespaces`: of teams whose jobs may not be read."""
+    hidden = [*sorted(kinds)]
+    places = sorted(namespaces)
+    if places:
+        more = len(places) - MAX_NAMES
+        listed = ", ".join(places[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+        hidden.append(f"the jobs in {listed}")
+    if not hidden:
+        return ""
+    return f"Not shown, because you may not read it: {'; '.join(hidden)}."

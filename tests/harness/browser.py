@@ -1,0 +1,165 @@
+"""A headless Chromium that a test drives over its DevTools protocol."""
+
+import asyncio
+import base64
+import itertools
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
+    "--remote-debugging-port=0",
+)
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+START_S = 30.0
+ANSWER_S = 30.0
+POLL_MS = 20
+MAX_ANSWER_BYTES = 1 << 26
+
+
+def chromium() -> str:
+    """The path of the browser; empty where there is none."""
+    return next((path for name in PROGRAMS if (path := shutil.which(name))), "")
+
+
+class Browser:
+    """One page. Every error that its scripts raise, or that its policy refuses, is in `errors`."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self.errors: list[str] = []
+
+    async def read(self) -> None:
+        async for message in self._socket:
+            content = message.json()
+            match content.get("method"):
+                case "Runtime.exceptionThrown":
+                    self.errors.append(str(content["params"]["exceptionDetails"]))
+                case "Log.entryAdded" if content["params"]["entry"]["level"] == "error":
+                    self.errors.append(content["params"]["entry"]["text"])
+                case None:
+                    self._answers.pop(content["id"]).set_result(content)
+
+    async def send(self, method: str, **parameters: Any) -> Any:
+        number = next(self._numbers)
+        self._answers[number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": number, "method": method, "params": parameters})
+        async with asyncio.timeout(ANSWER_S):
+            content = await self._answers[number]
+        assert "error" not in content, content
+        return content["result"]
+
+    async def open(self, address: str) -> None:
+        for domain in ("Page", "Runtime", "Log"):
+            await self.send(f"{domain}.enable")
+        await self.send("Page.navigate", url=address)
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression, which may be a promise."""
+        result = await self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    async def until(self, expression: str) -> None:
+        """Returns once the expression is true, which the page looks at again and again."""
+        waiting = (
+            f"new Promise((resolve) => {{ const look = () => ({expression}) ? resolve() :"
+            f" setTimeout(look, {POLL_MS}); look(); }})"
+        )
+        try:
+            await self.evaluate(waiting)
+        except TimeoutError as error:
+            raise AssertionError(f"not true: {expression}; errors: {self.errors}") from error
+
+    async def resize(self, width: int, height: int) -> None:
+        await self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+
+    async def prefer(self, scheme: str) -> None:
+        """`light` or `dark`."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.send("Emulation.setEmulatedMedia", features=features)
+
+    async def press(self, key: str, text: str = "") -> None:
+        code = {"Enter": 13, "Tab": 9, "Escape": 27}.get(key, 0)
+        for type_ in ("keyDown", "keyUp"):
+            typed = {"text": text} if text and type_ == "keyDown" else {}
+            await self.send(
+                "Input.dispatchKeyEvent", type=type_, key=key, windowsVirtualKeyCode=code, **typed
+            )
+
+    async def settle(self) -> None:
+        """Transitions and animations have ended."""
+        await self.evaluate(
+            "Promise.allSettled(document.getAnimations().map((moving) => moving.finished))"
+        )
+
+    async def screenshot(self) -> bytes:
+        """What is seen now, as PNG."""
+        shot = await self.send("Page.captureScreenshot", format="png")
+        return base64.b64decode(shot["data"])
+
+
+@asynccontextmanager
+async def browser() -> AsyncIterator[Browser]:
+    """A browser with one empty page, and a profile of its own."""
+    # it may still write into its profile when it is ended
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        process = await asyncio.create_subprocess_exec(
+            *(chromium(), *FLAGS, f"--user-data-dir={profile}", "about:blank"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        draining = None
+        try:
+            async with asyncio.timeout(START_S):
+                address = await _address(process.stderr)
+            # so that its output never fills the pipe
+            draining = asyncio.create_task(process.stderr.read())
+            async with aiohttp.ClientSession() as session, _page(session, address) as page:
+                yield page
+        finally:
+            process.terminate()
+            await process.wait()
+            if draining:
+                await draining
+
+
+async def _address(output: asyncio.StreamReader) -> str:
+    """The address of its DevTools, which it prints."""
+    while line := await output.readline():
+        if address := re.search(rb"DevTools listening on ws://([\d.:]+)/", line):
+            return address[1].decode()
+    raise AssertionError("the browser ended before it listened")
+
+
+@asynccontextmanager
+async def _page(session: aiohttp.ClientSession, address: str) -> AsyncIterator[Browser]:
+    async with session.get(f"http://{address}/json/list") as response:
+        pages = [page for page in await response.json() if page["type"] == "page"]
+    async with session.ws_connect(
+        pages[0]["webSocketDebuggerUrl"], max_msg_size=MAX_ANSWER_BYTES
+    ) as socket:
+        page = Browser(socket)
+        reading = asyncio.create_task(page.read())
+        try:
+            yield page
+        finally:
+            reading.cancel()
