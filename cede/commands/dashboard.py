@@ -56,7 +56,8 @@ async def dashboard(chosen: Options, port: PORT = 0, no_browser: NO_BROWSER = Fa
             runner, address = await Server(feed, explain, secrets.token_urlsafe(32)).start(port)
         except OSError as error:
             raise BadInput(
-                f"--port {port} cannot be used ({error.strerror}): choose another"
+                f"--port {port} cannot be used ({error.strerror}): choose another, or none for a "
+                f"free one"
             ) from error
         try:
             show(chosen, {"address": address}, [f"The page is {address}", "Ctrl-C ends it."])

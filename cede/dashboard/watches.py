@@ -108,7 +108,8 @@ class Watches:
 
     def _unreadable(self) -> list[str]:
         return [
-            self._sentence(Unreadable(reason, key))
+            # a cache keeps the text of the error, which begins with its status
+            self._sentence(Unreadable(reason.partition(": ")[2], key))
             for cache in self._all()
             for key, reason in cache.unreadable.items()
         ]

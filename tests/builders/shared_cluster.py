@@ -238,7 +238,7 @@ def put_small_cluster(server: ApiServer) -> None:
             "vision-serve-ranker-x7k2p",
             "vision/serve-ranker",
             ("research/gpt-7b", 8, 4),
-            age_s=780,
+            age_s=820,
             why=why,
             message="its pods were ready",
         ),

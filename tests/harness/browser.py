@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import IO, Any
 
 import aiohttp
 
@@ -18,7 +18,6 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-START_S = 30.0
 ANSWER_S = 30.0
 POLL_MS = 20
 MAX_ANSWER_BYTES = 1 << 26
@@ -27,6 +26,10 @@ MAX_ANSWER_BYTES = 1 << 26
 def chromium() -> str:
     """The path of the browser; empty where there is none."""
     return next((path for name in PROGRAMS if (path := shutil.which(name))), "")
+
+
+class Navigated(Exception):
+    """The page was left before it answered."""
 
 
 class Browser:
@@ -55,7 +58,8 @@ class Browser:
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
         async with asyncio.timeout(ANSWER_S):
             content = await self._answers[number]
-        assert "error" not in content, content
+        if "error" in content:
+            raise Navigated(content["error"]["message"])
         return content["result"]
 
     async def open(self, address: str) -> None:
@@ -72,13 +76,18 @@ class Browser:
         return result["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Returns once the expression is true, which the page looks at again and again."""
+        """Returns once the expression is true and raises nothing, maybe only after a reload."""
         waiting = (
-            f"new Promise((resolve) => {{ const look = () => ({expression}) ? resolve() :"
-            f" setTimeout(look, {POLL_MS}); look(); }})"
+            "new Promise((resolve) => { const look = () => {"
+            f" try {{ if ({expression}) return resolve(); }} catch {{ }}"
+            f" setTimeout(look, {POLL_MS}); }}; look(); }})"
         )
         try:
-            await self.evaluate(waiting)
+            async with asyncio.timeout(ANSWER_S):
+                while True:
+                    with suppress(Navigated):
+                        await self.evaluate(waiting)
+                        return
         except TimeoutError as error:
             raise AssertionError(f"not true: {expression}; errors: {self.errors}") from error
 
@@ -116,50 +125,46 @@ class Browser:
         return base64.b64decode(shot["data"])
 
 
-@asynccontextmanager
-async def browser() -> AsyncIterator[Browser]:
-    """A browser with one empty page, and a profile of its own."""
+@contextmanager
+def chromium_running() -> Iterator[str]:
+    """The address of its DevTools. Its profile is its own."""
     # it may still write into its profile when it is ended
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        process = await asyncio.create_subprocess_exec(
-            *(chromium(), *FLAGS, f"--user-data-dir={profile}", "about:blank"),
+        process = subprocess.Popen(
+            [chromium(), *FLAGS, f"--user-data-dir={profile}", "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
         assert process.stderr is not None
-        draining = None
         try:
-            async with asyncio.timeout(START_S):
-                address = await _address(process.stderr)
-            # so that its output never fills the pipe
-            draining = asyncio.create_task(process.stderr.read())
-            async with aiohttp.ClientSession() as session, _page(session, address) as page:
-                yield page
+            yield _address(process.stderr)
         finally:
             process.terminate()
-            await process.wait()
-            if draining:
-                await draining
+            process.communicate()
 
 
-async def _address(output: asyncio.StreamReader) -> str:
-    """The address of its DevTools, which it prints."""
-    while line := await output.readline():
+def _address(output: IO[bytes]) -> str:
+    """It prints the address once it listens."""
+    for line in output:
         if address := re.search(rb"DevTools listening on ws://([\d.:]+)/", line):
             return address[1].decode()
     raise AssertionError("the browser ended before it listened")
 
 
 @asynccontextmanager
-async def _page(session: aiohttp.ClientSession, address: str) -> AsyncIterator[Browser]:
-    async with session.get(f"http://{address}/json/list") as response:
-        pages = [page for page in await response.json() if page["type"] == "page"]
-    async with session.ws_connect(
-        pages[0]["webSocketDebuggerUrl"], max_msg_size=MAX_ANSWER_BYTES
-    ) as socket:
-        page = Browser(socket)
-        reading = asyncio.create_task(page.read())
-        try:
-            yield page
-        finally:
-            reading.cancel()
+async def new_page(address: str) -> AsyncIterator[Browser]:
+    """An empty page of the browser with this address, closed at the end."""
+    async with aiohttp.ClientSession() as session:
+        async with session.put(f"http://{address}/json/new?about:blank") as response:
+            target = await response.json()
+        async with session.ws_connect(
+            target["webSocketDebuggerUrl"], max_msg_size=MAX_ANSWER_BYTES
+        ) as socket:
+            page = Browser(socket)
+            reading = asyncio.create_task(page.read())
+            try:
+                yield page
+            finally:
+                reading.cancel()
+        async with session.get(f"http://{address}/json/close/{target['id']}") as response:
+            await response.read()

@@ -13,9 +13,10 @@ const STAGES = [
 const CLASS_OF_STAGE = { asked: "asked", ceded: "ceded", released: "released", ready: "ready" };
 const facts = { cluster: {}, teams: {}, jobs: {}, takes: {} };
 const view = { jobs: PAGE_OF_JOBS, takes: PAGE_OF_TAKES, sort: "name", down: false };
+const collator = new Intl.Collator("en", { numeric: true });
 const $ = (id) => document.getElementById(id);
 
-// --- elements -------------------------------------------------------------------------------------
+// --- elements ------------------------------------------------------------------------------------
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -67,7 +68,7 @@ function place(parent, keys, rowOf, make) {
   }
 }
 
-// --- times ----------------------------------------------------------------------------------------
+// --- times ---------------------------------------------------------------------------------------
 const seconds = (from, to) => (Date.parse(to) - Date.parse(from)) / 1000;
 function duration(value) {
   for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
@@ -85,7 +86,7 @@ function day(time) {
     { weekday: "long", day: "numeric", month: "long", year: "numeric" });
 }
 
-// --- teams ----------------------------------------------------------------------------------------
+// --- teams ---------------------------------------------------------------------------------------
 const sum = (parts) => parts.reduce((total, [, value]) => total + value, 0);
 
 // `parts`: [class, amount]; `scale`: what the whole width stands for
@@ -166,7 +167,7 @@ function teamHeading(team, rows) {
   return heading;
 }
 
-// --- take-backs -----------------------------------------------------------------------------------
+// --- take-backs ----------------------------------------------------------------------------------
 function renderTakes() {
   const all = Object.keys(facts.takes);
   all.sort((a, b) => (facts.takes[b].started + b).localeCompare(facts.takes[a].started + a));
@@ -238,7 +239,8 @@ function takeBody(take) {
     element("p", {}, take.why),
     take.message && take.message !== take.why ? element("p", {}, take.message) : "",
     list.length > 1 || take.forced.length ? element("ul", {}, ...list) : "",
-    element("table", {}, element("thead", {}, heading), element("tbody", {}, ...rows)),
+    element("table", { "aria-label": "Stages" },
+      element("thead", {}, heading), element("tbody", {}, ...rows)),
     element("p", { className: "quiet" }, `Cession ${take.name} · ${take.reason}`),
     explainButton(take.preemptor));
 }
@@ -249,11 +251,10 @@ function explainButton(name) {
   return made;
 }
 
-// --- jobs -----------------------------------------------------------------------------------------
+// --- jobs ----------------------------------------------------------------------------------------
 function compare(a, b) {
   const [left, right] = [a[view.sort], b[view.sort]];
-  const names = `${a.namespace}/${a.name}`.localeCompare(`${b.namespace}/${b.name}`, "en",
-    { numeric: true });
+  const names = collator.compare(a.namespace, b.namespace) || collator.compare(a.name, b.name);
   if (view.sort === "name") return names;
   if (typeof left === "string") return left.localeCompare(right) || names;
   return (left ?? -1) - (right ?? -1) || names;
@@ -330,7 +331,7 @@ async function explain(namespace, name, job) {
   $("job-sentences").replaceChildren(...sentences.map((text) => element("li", {}, text)));
 }
 
-// --- the whole page -------------------------------------------------------------------------------
+// --- the whole page ------------------------------------------------------------------------------
 function renderCluster() {
   const cluster = facts.cluster.cluster;
   show("context", cluster.context);
@@ -357,12 +358,16 @@ function render(sections) {
 }
 
 function apply(change) {
+  performance.clearMarks();
+  performance.clearMeasures();
+  performance.mark("begin");
   for (const [section, { set, gone }] of Object.entries(change)) {
     if (section === "takes") tellNews(set);
     Object.assign(facts[section], set);
     for (const key of gone) delete facts[section][key];
   }
   render(Object.keys(change));
+  performance.measure("update", "begin");
 }
 
 function tellNews(takes) {
@@ -378,7 +383,7 @@ function connection(word, text) {
   show("connection-text", text);
 }
 
-// --- the server -----------------------------------------------------------------------------------
+// --- the server ----------------------------------------------------------------------------------
 // The token comes in the fragment, which no server and no log sees, and is kept for this tab.
 function token() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -458,7 +463,7 @@ async function run() {
   }
 }
 
-// --- what the reader does -------------------------------------------------------------------------
+// --- what the reader does ------------------------------------------------------------------------
 $("filter").addEventListener("submit", (event) => event.preventDefault());
 $("filter").addEventListener("input", () => { view.jobs = PAGE_OF_JOBS; renderJobs(); });
 $("jobs-more").addEventListener("click", () => { view.jobs += PAGE_OF_JOBS; renderJobs(); });

@@ -2,7 +2,7 @@
 pictures."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,21 +10,27 @@ import pytest
 from cede.api.objects import CESSIONS, JOBS
 from tests.builders.shared_cluster import cession, job
 from tests.fakes.api_server import ApiServer
-from tests.harness.browser import Browser, browser, chromium
+from tests.harness.browser import Browser, chromium, chromium_running, new_page
 from tests.unit.cede_cli.dashboard.conftest import Reader, dashboard
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not chromium(), reason="needs Chromium: make setup-browser"),
+    pytest.mark.skipif(not chromium(), reason="needs Chromium: make test-browser"),
 ]
 DESKTOP, PHONE = (1280, 1000), (390, 844)
 LIVE = "document.getElementById('connection').dataset.state === 'live'"
 
 
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with chromium_running() as address:
+        yield address
+
+
 @pytest.fixture
-async def page(server: ApiServer, reader: Reader) -> AsyncIterator[Browser]:
+async def page(address: str, server: ApiServer, reader: Reader) -> AsyncIterator[Browser]:
     """The page, live; at the end no script has failed and its policy has refused nothing."""
-    async with browser() as shown:
+    async with new_page(address) as shown:
         await shown.resize(*DESKTOP)
         await shown.open(reader.address)
         await shown.until(f"{LIVE} && document.querySelectorAll('#jobs tbody tr').length")
@@ -45,7 +51,7 @@ async def cells(page: Browser, table: str, heading: str) -> list[str]:
         await page.evaluate(
             f"[...[...document.querySelectorAll('#{table} tbody tr')]"
             f".find((row) => row.cells[0].innerText.endsWith('{heading}')).cells]"
-            ".map((cell) => cell.innerText.trim())"
+            r".map((cell) => cell.innerText.trim().replace(/\s+/g, ' '))"
         )
     )
 
@@ -107,8 +113,9 @@ async def test_a_take_back_opens_to_its_explanation_by_keyboard(page: Browser) -
 async def test_a_job_opens_to_its_explanation_as_text(page: Browser) -> None:
     await page.evaluate(
         "[...document.querySelectorAll('#jobs th button')]"
-        ".find((button) => button.textContent === 'gpt-7b').click()"
+        ".find((button) => button.textContent === 'gpt-7b').focus()"
     )
+    await page.press("Enter", "\r")
     await page.until("document.querySelectorAll('#job-sentences li').length === 2")
     sentences = await page.evaluate("document.getElementById('job-sentences').innerText")
     assert sentences.split("\n") == ["gpt-7b runs.", "<b>It</b> is no markup."]
@@ -202,8 +209,8 @@ async def test_every_control_and_region_has_a_name(page: Browser) -> None:
     assert nameless == []
 
 
-async def test_a_page_whose_server_has_ended_says_so(server: ApiServer) -> None:
-    async with browser() as shown:
+async def test_a_page_whose_server_has_ended_says_so(address: str, server: ApiServer) -> None:
+    async with new_page(address) as shown:
         async with dashboard(server) as reader:
             await shown.open(reader.address)
             await shown.until(LIVE)
