@@ -20,7 +20,7 @@ help:  ## this list
 demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=kind: with Docker)
 	@deploy/demo.sh $(CLUSTER)
 
-test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes the teams that are there
+test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes its teams
 	@$(LOCAL) up
 	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15
 
