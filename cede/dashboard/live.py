@@ -54,7 +54,7 @@ class Live:
         # nothing that a cluster contains ends the page
         except Exception as error:
             log.exception("page not made")
-            sentence = f"this page is not up to date: {type(error).__name__}: {error}"
+            sentence = f"the page cannot be made ({type(error).__name__}: {error})"
             self._page = with_trouble(self._page, sentence)
         await self._feed.update(self._page)
 

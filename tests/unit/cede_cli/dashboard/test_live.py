@@ -58,7 +58,7 @@ async def test_a_page_that_cannot_be_made_ends_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(live, "page", fail)
         server.remove(CESSIONS, ("", "vision-detector-77hqz"))
-        trouble = "this page is not up to date: ValueError: no page"
+        trouble = "the page cannot be made (ValueError: no page)"
         await reader.until("cluster", "cluster", trouble=trouble)
     server.remove(CESSIONS, ("", "speech-asr-large-m2m4w"))
     await reader.until("cluster", "cluster", trouble="")
