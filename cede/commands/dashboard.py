@@ -3,6 +3,7 @@
 import secrets
 import time
 import webbrowser
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,7 +63,8 @@ async def dashboard(chosen: Options, port: PORT = 0, no_browser: NO_BROWSER = Fa
         try:
             show(chosen, {"address": address}, [f"The page is {address}", "Ctrl-C ends it."])
             if not no_browser:
-                webbrowser.open(address)
+                # a browser in the terminal, such as lynx, returns only when it ends
+                Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             await Live(client, feed, failure_sentence, context).run()
         finally:
             await runner.cleanup()

@@ -26,7 +26,7 @@ from cede.kube.client import HttpClient
 from tests.builders.shared_cluster import job, put_large_cluster
 from tests.fakes.api_server import ApiServer
 from tests.harness.browser import Browser, chromium, chromium_running, new_page
-from tests.unit.cede_cli.dashboard.conftest import explain
+from tests.harness.page_reader import explain
 
 CHANGES = 10
 CHANGED = "team-050/job-0000/Job"

@@ -11,7 +11,8 @@ from cede.api.objects import CESSIONS, JOBS
 from tests.builders.shared_cluster import cession, job
 from tests.fakes.api_server import ApiServer
 from tests.harness.browser import Browser, chromium, chromium_running, new_page
-from tests.unit.cede_cli.dashboard.conftest import Reader, dashboard
+from tests.harness.page_reader import Reader
+from tests.unit.cede_cli.dashboard.conftest import dashboard
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,7 +10,8 @@ from cede.dashboard import live
 from cede.dashboard.page import Page
 from tests.builders.shared_cluster import cession, job
 from tests.fakes.api_server import ApiServer
-from tests.unit.cede_cli.dashboard.conftest import Reader, dashboard
+from tests.harness.page_reader import Reader
+from tests.unit.cede_cli.dashboard.conftest import dashboard
 
 
 async def test_a_job_that_shrinks_is_shown_with_its_reason(

@@ -15,7 +15,7 @@ from cede.dashboard.feed import Feed
 from cede.dashboard.server import STATIC, Server
 from tests.builders.shared_cluster import cession
 from tests.fakes.api_server import ApiServer
-from tests.unit.cede_cli.dashboard.conftest import TOKEN, Reader, explain
+from tests.harness.page_reader import TOKEN, Reader, explain
 
 DATA = ("api/page", "api/changes?after=0", "api/explain/research/gpt-7b")
 

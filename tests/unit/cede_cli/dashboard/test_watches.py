@@ -8,7 +8,8 @@ from tests.builders.shared_cluster import allocation, cession, job, put_jobs
 from tests.fakes.access import reviews
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
-from tests.unit.cede_cli.dashboard.conftest import Reader, dashboard
+from tests.harness.page_reader import Reader
+from tests.unit.cede_cli.dashboard.conftest import dashboard
 
 
 async def test_everything_is_read_once_and_then_watched(server: ApiServer, reader: Reader) -> None:
