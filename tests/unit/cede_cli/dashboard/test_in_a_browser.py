@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cede.api.objects import CESSIONS, JOBS
-from tests.builders.shared_cluster import cession, job
+from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS
+from tests.builders.shared_cluster import allocation, cession, job
+from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
 from tests.harness.browser import Browser, chromium, chromium_running, new_page
 from tests.harness.page_reader import Reader
@@ -208,6 +209,23 @@ async def test_every_control_and_region_has_a_name(page: Browser) -> None:
         and not node.get("name", {}).get("value")
     ]
     assert nameless == []
+
+
+async def test_what_is_wrong_is_said_above_and_goes(page: Browser, server: ApiServer) -> None:
+    problem = "its namespace belongs to others: choose another"
+    server.put(ALLOCATIONS, allocation("speech", problem=problem))
+    await page.until("document.getElementById('attention-title').textContent.startsWith('1 thing')")
+    text = await page.evaluate("document.getElementById('attention-list').textContent")
+    assert text == f"ComputeAllocation speech: Ready is False (Reason): {problem}"
+    assert await page.evaluate("document.querySelector('.problem').textContent") == "not ready"
+    server.script("GET", "/version", *[drops()] * 20)
+    await page.until(
+        "document.getElementById('trouble').innerText"
+        ".startsWith('Not up to date: the API server is not reachable')"
+    )
+    await page.until("document.getElementById('trouble').hidden")
+    server.put(ALLOCATIONS, allocation("speech"))
+    await page.until("document.getElementById('attention').hidden")
 
 
 async def test_a_page_whose_server_has_ended_says_so(address: str, server: ApiServer) -> None:
