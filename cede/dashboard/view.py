@@ -9,6 +9,8 @@ from cede.api.kueue import ClusterQueue, Job, Lease, Workload
 from cede.api.policy import ClusterPolicy
 
 MAX_NAMES = 3
+MAX_WATCHED = 40
+"""Each of them needs two connections to the API server, of the 100 that a client has."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,26 @@ class View:
     reading: bool = False
 
 
-def rights_sentence(kinds: Iterable[str], namespaces: Iterable[str]) -> str:
-    """`kinds`: plurals that may not be read; `namespaces`: of teams whose jobs may not be read."""
+def rights_sentence(
+    kinds: Iterable[str], namespaces: Iterable[str], left_out: Iterable[str] = ()
+) -> str:
+    """`kinds`: plurals that may not be read; `namespaces`: of teams whose jobs may not be read;
+    `left_out`: of those whose jobs are not watched because there are too many."""
     hidden = [*sorted(kinds)]
+    if places := _listed(namespaces):
+        hidden.append(f"the jobs in {places}")
+    sentences = []
+    if hidden:
+        sentences.append(f"Not shown, because you may not read it: {'; '.join(hidden)}.")
+    if places := _listed(left_out):
+        sentences.append(
+            f"Not shown, because a page watches {MAX_WATCHED} namespaces one by one at most: the "
+            f"jobs in {places}."
+        )
+    return " ".join(sentences)
+
+
+def _listed(namespaces: Iterable[str]) -> str:
     places = sorted(namespaces)
-    if places:
-        more = len(places) - MAX_NAMES
-        listed = ", ".join(places[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
-        hidden.append(f"the jobs in {listed}")
-    if not hidden:
-        return ""
-    return f"Not shown, because you may not read it: {'; '.join(hidden)}."
+    more = len(places) - MAX_NAMES
+    return ", ".join(places[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -10,7 +10,7 @@ from cede.api.cession import Cession
 from cede.api.objects import Kind
 from cede.api.policy import ClusterPolicy
 from cede.dashboard.rights import EVERYWHERE, readable_namespaces
-from cede.dashboard.view import View, rights_sentence
+from cede.dashboard.view import MAX_WATCHED, View, rights_sentence
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import HttpClient
 from cede.kube.errors import ApiError, Unreadable
@@ -42,6 +42,8 @@ class Watches:
         self._jobs: dict[str, tuple[Cache[kueue.Job], Cache[kueue.Workload]]] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._team_namespaces = frozenset[str]()
+        # that may be read, and are too many
+        self._left_out = frozenset[str]()
         self._ask_again = asyncio.Event()
         self._rights_known = False
         self._trouble = ""
@@ -100,7 +102,7 @@ class Watches:
             jobs=[job for jobs, _ in self._jobs.values() for job in jobs.all()],
             workloads=[item for _, items in self._jobs.values() for item in items.all()],
             unreadable=self._unreadable(),
-            rights=rights_sentence(hidden, self._hidden_namespaces()),
+            rights=rights_sentence(hidden, self._hidden_namespaces(), self._left_out),
             sees_policy=self._policies.synced.is_set(),
             trouble=self._trouble,
             reading=not self._complete(),
@@ -117,7 +119,7 @@ class Watches:
     def _hidden_namespaces(self) -> Iterable[str]:
         if not self._rights_known or EVERYWHERE in self._jobs:
             return ()
-        return self._team_namespaces - self._jobs.keys()
+        return self._team_namespaces - self._jobs.keys() - self._left_out
 
     def _complete(self) -> bool:
         return self._rights_known and all(
@@ -147,7 +149,8 @@ class Watches:
                 # what was allowed stays; the pulse says what is wrong
                 wait_s = PULSE_S
             else:
-                self._watch_jobs(group, readable)
+                self._left_out = frozenset(readable[MAX_WATCHED:])
+                self._watch_jobs(group, readable[:MAX_WATCHED])
                 self._rights_known = EVERYWHERE in readable or are_known
                 self._changed()
             try:

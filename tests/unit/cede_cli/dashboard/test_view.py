@@ -33,3 +33,9 @@ def test_what_is_hidden_is_one_sentence(
     kinds: list[str], namespaces: list[str], sentence: str
 ) -> None:
     assert rights_sentence(kinds, namespaces) == sentence
+
+
+def test_what_is_too_much_is_another_sentence() -> None:
+    assert rights_sentence((), (), ["z"]) == (
+        "Not shown, because a page watches 40 namespaces one by one at most: the jobs in z."
+    )

@@ -4,6 +4,7 @@ import pytest
 
 from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, LEASES, POLICIES, WORKLOADS
 from cede.dashboard import watches
+from cede.dashboard.view import MAX_WATCHED
 from tests.builders.shared_cluster import allocation, cession, job, put_jobs
 from tests.fakes.access import reviews
 from tests.fakes.api_faults import drops, refuses
@@ -57,6 +58,24 @@ async def test_without_any_right_the_page_says_so(server: ApiServer) -> None:
         "computeallocations; leases."
     )
     assert page["cluster"]["cluster"]["attention"] == []
+
+
+async def test_who_may_read_very_many_namespaces_one_by_one_sees_the_first(
+    server: ApiServer,
+) -> None:
+    """With two connections for each, none would be left to ask whether the server answers."""
+    many = [f"t-{number:02}" for number in range(60)]
+    for team in many:
+        server.put(ALLOCATIONS, allocation(team))
+        put_jobs(server, job(team, "it", 1))
+    server.admission_hook = reviews(many)
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    shown = {row["namespace"] for row in page["jobs"].values()}
+    assert shown == set(many[:MAX_WATCHED])
+    assert page["cluster"]["cluster"]["rights"].endswith(
+        "a page watches 40 namespaces one by one at most: the jobs in t-40, t-41, t-42 and 17 more."
+    )
 
 
 async def test_the_jobs_of_a_team_that_is_new_are_read(server: ApiServer) -> None:
