@@ -4,6 +4,8 @@ import logging
 import sys
 from collections.abc import Sequence
 
+from cede.extra import missing_sentence
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code: see `cede --help`."""
@@ -15,9 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run(arguments)
     except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        cure = "install Cede's own wheel with its extra [cli]"
-        print(f"cede: {package} is not installed here: {cure}", file=sys.stderr)
+        print(f"cede: {missing_sentence(missing)}", file=sys.stderr)
         return 2
 
 

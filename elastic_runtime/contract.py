@@ -108,10 +108,7 @@ WRONG_SIGNATURE = "the signature is wrong"
 
 
 def derive_key(root: bytes, namespace: str) -> bytes:
-    """The key of one namespace, as hexadecimal text.
-
-    A key that leaks from one team's pods signs for no other team.
-    """
+    """The key of one namespace, as hexadecimal text. One that leaks signs for no other team."""
     digest = hmac.new(root, b"cede-control/" + namespace.encode(), hashlib.sha256)
     return digest.hexdigest().encode()
 
@@ -250,6 +247,8 @@ class Status:
     oldest: int = OLDEST
     # A sentence: what the job does or waits for, with the pods and steps concerned.
     busy: str = ""
+    # Why the last save failed; empty if it did not. It is a part of `message` too.
+    saveMessage: str = ""
 
     def ceded(self, size: int) -> bool:
         """Whether the pods beyond `size` hold nothing of value any more: the others train without

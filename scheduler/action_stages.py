@@ -21,11 +21,15 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
+from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
 
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
-    (RequestSize, ResizeJob, DrainPod, SetWorkloadActive, RequeueWorkload),
+    (
+        *(RequestSize, ResizeJob, RequestSave, AnswerSave),
+        *(DrainPod, SetWorkloadActive, RequeueWorkload),
+    ),
     # once its pods are marked
     (ScaleServer,),
     (UpdateCession, AmendCession),
@@ -56,7 +60,7 @@ def _stage_of(number: int, action: Action) -> tuple[str, int]:
 def object_of(action: Action) -> object:
     """The kind and the name of the object that the action concerns."""
     match action:
-        case RequestSize() | ResizeJob() | RecordEvent():
+        case RequestSize() | ResizeJob() | RequestSave() | AnswerSave() | RecordEvent():
             return "job", action.job
         case SetWorkloadActive() | RequeueWorkload() | RecordWorkloadEvent():
             return "workload", action.workload

@@ -9,6 +9,7 @@ from cede.api.objects import Json, Key
 from cede.api.reasons import SchedulerEvent
 from cede.api.resources import FlavorResource, describe_amounts
 from cede.api.surplus import Base
+from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -263,6 +264,8 @@ Action = (
     | SetQueueingStrategy
     | RequestSize
     | ResizeJob
+    | RequestSave
+    | AnswerSave
     | DrainPod
     | ScaleServer
     | SetWorkloadActive

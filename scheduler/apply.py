@@ -56,6 +56,7 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.runtime_client import Endpoint, RuntimeClient
+from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.snapshot import RawObjects
 from scheduler.write_versions import Versions
@@ -67,7 +68,7 @@ ACTIONS = Counter(
     "which a running job gets more pods.",
     ["action", "result"],
 )
-QUEUED = (RequestSize, RecordEvent, RecordWorkloadEvent)
+QUEUED = (RequestSize, RequestSave, RecordEvent, RecordWorkloadEvent)
 """Actions that end beside the pass."""
 NOTHING = RawObjects()
 MAX_WRITES = 32
@@ -192,6 +193,15 @@ class Applier:
                     Endpoint(action.job, action.job_uid, action.addresses, base=action.base),
                     SizeRequest(action.size, action.cession, action.deadline_s),
                 )
+            case RequestSave():
+                self._runtimes.request_save(
+                    Endpoint(action.job, action.job_uid, action.addresses, base=action.base),
+                    action.attempt,
+                )
+            case AnswerSave():
+                await self._client.patch(JOBS, action.job, action.patch)
+                if action.event:
+                    self._record(JOBS, action.job, action.job_uid, *action.event)
             case ResizeJob():
                 await self._resize(action)
             case DrainPod():

@@ -7,34 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from cede.api import names
-from cede.api.allocation import ComputeAllocation
-from cede.api.cession import Cession
-from cede.api.kueue import (
-    ClusterQueue,
-    Cohort,
-    Deployment,
-    Job,
-    LocalQueue,
-    Node,
-    Pod,
-    ResourceFlavor,
-    Workload,
-)
-from cede.api.objects import (
-    ALLOCATIONS,
-    CESSIONS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    DEPLOYMENTS,
-    JOBS,
-    LOCAL_QUEUES,
-    NODES,
-    PODS,
-    POLICIES,
-    RESOURCE_FLAVORS,
-    WORKLOADS,
-    Kind,
-)
+from cede.api.objects import POLICIES
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.kube.cache import Cache
 from cede.kube.client import MUTE_S, Client
@@ -49,6 +22,7 @@ from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.snapshot import overdue, snapshot
 from scheduler.snapshot.disagreement import Count, believed
+from scheduler.snapshot.kinds import KINDS, LABELS
 from scheduler.snapshot.memory import remember
 from scheduler.snapshot.snapshot import RawObjects, Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -63,22 +37,6 @@ MAX_CACHE_AGE_S = MUTE_S + 90.0
 replaced by a list by then, if the server answers at all."""
 FIRST_POLL_TIMEOUT_S = 5.0
 NO_POLICY = PolicySpec(mode="Observe")
-KINDS: dict[str, tuple[Kind, type[Any]]] = {
-    "workloads": (WORKLOADS, Workload),
-    "jobs": (JOBS, Job),
-    "deployments": (DEPLOYMENTS, Deployment),
-    "pods": (PODS, Pod),
-    "nodes": (NODES, Node),
-    "cluster_queues": (CLUSTER_QUEUES, ClusterQueue),
-    "local_queues": (LOCAL_QUEUES, LocalQueue),
-    "cohorts": (COHORTS, Cohort),
-    "resource_flavors": (RESOURCE_FLAVORS, ResourceFlavor),
-    "allocations": (ALLOCATIONS, ComputeAllocation),
-    "cessions": (CESSIONS, Cession),
-}
-"""By the field of RawObjects: what is cached for it."""
-LABELS = {"deployments": names.SERVER}
-"""By the same: which labels the cached objects have. Of Deployments these are the servers."""
 
 
 class Controller:

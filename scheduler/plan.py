@@ -26,6 +26,7 @@ from scheduler.resizing.missing_pods import shrink_missing
 from scheduler.resizing.overuse import shrink_overuse
 from scheduler.resizing.servers import give_back, grow_servers
 from scheduler.resizing.upkeep import align_runtimes, delete_ended, start_small
+from scheduler.saves import serve_saves
 from scheduler.server_actions import scaled_down
 from scheduler.snapshot.snapshot import Snapshot
 
@@ -57,7 +58,15 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     """What one pass does. A fault in one Cession or for one preemptor is kept from all others."""
     is_observing = policy.mode == "Observe"
     made = (_observe if is_observing else _enforce)(snapshot, policy, now)
-    return replace(made, notices=(*made.notices, *_refusing(snapshot, now)))
+    faults = Faults()
+    # in every mode, because it takes nothing from anybody
+    saves = faults.attempt_all("requested saves", serve_saves, snapshot, now)
+    return replace(
+        made,
+        actions=(*made.actions, *saves),
+        notices=(*made.notices, *_refusing(snapshot, now)),
+        faults=(*made.faults, *faults.all),
+    )
 
 
 def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
@@ -21,6 +22,7 @@ from scheduler.snapshot.observations import (
     forget_request,
     note_refusal,
     note_request,
+    note_save,
     observe,
 )
 
@@ -41,6 +43,7 @@ STATUS_LIFETIME_S = 10.0
 REPEAT_REQUEST_S = 1.0
 """The same request is not sent again within this time."""
 MAX_TRIES = 3
+NOBODY = "none of its pods answers"
 CALL_TIMEOUT_S = 4.0
 """Of one call: so many pods of the job at most are asked, and for so long together."""
 MAX_CALLS = 200
@@ -100,7 +103,9 @@ class RuntimeClient:
         self._requests: dict[str, tuple[float, SizeRequest]] = {}
         # by Job uid: which of its pods answered
         self._tries: dict[str, Tries] = {}
-        self._calls: set[asyncio.Task[bool]] = set()
+        # by Job uid: when the last request for a save was sent, and which
+        self._saves: dict[str, tuple[float, str]] = {}
+        self._calls: set[asyncio.Task[object]] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "RuntimeClient":
@@ -146,6 +151,7 @@ class RuntimeClient:
             self._hurry.pop(uid)
             self._statuses.pop(uid, None)
             self._requests.pop(uid, None)
+            self._saves.pop(uid, None)
         for uid in self._tries.keys() - self._endpoints.keys():
             del self._tries[uid]
         for uid, endpoint in self._endpoints.items():
@@ -171,8 +177,24 @@ class RuntimeClient:
             known, request.cession, request.size, time.time()
         )
         body = contract.encode(surplus.to_runtime(request, endpoint.base))
-        call = asyncio.create_task(self._call(endpoint, "PUT", contract.SIZE_PATH, body))
-        self._calls.add(call)
+        self._start(self._call(endpoint, "PUT", contract.SIZE_PATH, body))
+
+    def request_save(self, endpoint: Endpoint, attempt: str) -> None:
+        """Send the request beside the caller. A repetition within REPEAT_REQUEST_S is dropped."""
+        now = time.monotonic()
+        sent, last = self._saves.get(endpoint.uid, (0.0, ""))
+        if attempt == last and now - sent < REPEAT_REQUEST_S:
+            return
+        self._saves[endpoint.uid] = (now, attempt)
+        self._start(self._save(endpoint, attempt))
+
+    async def _save(self, endpoint: Endpoint, attempt: str) -> None:
+        refusal = await self._call(endpoint, "POST", contract.CHECKPOINT_PATH)
+        known = self._observations.get(endpoint.uid)
+        self._observations[endpoint.uid] = note_save(known, attempt, refusal)
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        self._calls.add(call := asyncio.create_task(work))
         call.add_done_callback(self._calls.discard)
 
     async def poll_all(self, timeout_s: float = 60.0) -> None:
@@ -186,7 +208,7 @@ class RuntimeClient:
 
     async def _get_status(self, endpoint: Endpoint) -> bool:
         async with self._turns:
-            return await self._call(endpoint, "GET", contract.STATUS_PATH)
+            return not await self._call(endpoint, "GET", contract.STATUS_PATH)
 
     async def _poll(self, uid: str) -> None:
         clock = asyncio.get_running_loop().time
@@ -208,8 +230,8 @@ class RuntimeClient:
                 async with asyncio.timeout(poll_pause_s(failures, changing_s)):
                     await hurry.wait()
 
-    async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> bool:
-        """Keep the status that the job answers with; False if there is none.
+    async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> str:
+        """Keep the status that the job answers with. Returns why there is none; empty if there is.
 
         A pod that does not answer, that knows no coordinator or that does not accept our signature
         is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers
@@ -217,7 +239,7 @@ class RuntimeClient:
         """
         root_keys = self._root_keys()
         if not root_keys or self._session is None:
-            return False
+            return "the scheduler has no key to sign with"
         keys = tuple(contract.derive_key(root_key, endpoint.job[0]) for root_key in root_keys)
         call = Call(keys, endpoint.runtime_uid, method, path, body)
         tries = self._tries.get(endpoint.uid, NO_TRIES)
@@ -229,16 +251,16 @@ class RuntimeClient:
                     self._note(endpoint, address, answer)
                     match answer:
                         case Status():
-                            return True
-                        case Refusal(is_final=True):
-                            return False
+                            return ""
+                        case Refusal(is_final=True, message=message):
+                            return message
                         case Refusal(message=message):
                             doubt = message
         if doubt:
             known = self._observations.get(endpoint.uid)
             self._observations[endpoint.uid] = note_refusal(known, doubt, time.time())
             self._refused()
-        return False
+        return doubt or NOBODY
 
     def _note(self, endpoint: Endpoint, address: str, answer: Answer) -> None:
         uid = endpoint.uid

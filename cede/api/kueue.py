@@ -76,6 +76,7 @@ class AdmissionCheck:
     name: str = ""
     # Pending, Ready, Retry or Rejected
     state: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,16 @@ SURPLUS_OF = "cede.dev/surplus-of"
 
 `cede surplus` writes it. The scheduler reads it.
 """
+SAVE_REQUESTED = "cede.dev/save-requested"
+"""Annotation of an elastic Job that runs: save now. Any text; another text is another request.
+
+The user writes it, or `cede checkpoint` does. The scheduler reads it.
+"""
+SAVE_ANSWER = "cede.dev/save-answer"
+"""Annotation of the same Job: what became of the request, as JSON. See save_request.py.
+
+The scheduler writes it. `cede checkpoint` reads it.
+"""
 SHRUNK_AT = "cede.dev/shrunk-at"
 """Annotation of an elastic Job, and of a server that has ceded: when it last shrank (RFC 3339).
 

@@ -226,4 +226,21 @@ class SchedulerEvent(Reason):
         "No pod of the job accepts the scheduler's requests, so it cannot be asked; the message "
         "has the pod's reason, such as a clock that differs.",
     )
+    SAVED = (
+        "Saved",
+        "The job has saved the step that the message names, as cede.dev/save-requested asks.",
+    )
+    NOT_SAVED = (
+        "NotSaved",
+        "The job was asked to save by cede.dev/save-requested and has not; the message says why.",
+    )
     RESIZED = ("Resized", "The job was set to more pods, or its growth was withdrawn.")
+
+
+class SaveState(Reason):
+    """`state` in the annotation cede.dev/save-answer of a Job: what became of a requested save."""
+
+    PENDING = ("Pending", "The job does not train, so it was not asked yet.")
+    ASKED = ("Asked", "The job is asked to save; it does so after the step in flight.")
+    SAVED = ("Saved", "The job has saved; `step` is the step that is saved.")
+    NOT_SAVED = ("NotSaved", "The job was asked in vain; `message` says why.")

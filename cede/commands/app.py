@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import typer
 
+from cede.commands import whatif
+from cede.commands.checkpoint import checkpoint
 from cede.commands.command import (
     CONTEXT,
     DONE,
@@ -61,6 +63,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (surplus, (*FACTS, "name")),
     (resize, FACTS),
     (priority, FACTS),
+    (checkpoint, FACTS),
     (doctor, FACTS),
     (release, FACTS),
     (uninstall, FACTS),
@@ -68,6 +71,13 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
 )
 for command, formats in COMMANDS:
     app.command(command.__name__)(as_command(command, formats))
+questions = typer.Typer(
+    help="Predict what would happen to whom, and why, if something changed. Nothing is changed.",
+    no_args_is_help=True,
+)
+for question in (whatif.submit, whatif.allocation, whatif.drain):
+    questions.command(question.__name__)(as_command(question, FACTS))
+app.add_typer(questions, name="whatif")
 
 
 def run(arguments: Sequence[str] | None) -> int:

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from cede.commands.command import CommandFailed, Options
-from cede.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, Unreadable
+from cede.kube.errors import ApiError
+from cede.kube.failures import failure_sentence
 
 # The packages below them take a second to import. Help and completion need none of them.
 if TYPE_CHECKING:
@@ -61,33 +62,3 @@ def _configured() -> Iterator[None]:
         raise CommandFailed(
             f"no cluster is configured ({error}): name one with --kubeconfig and --context"
         ) from error
-
-
-def failure_sentence(error: ApiError) -> str:
-    """What an error of the API server means for the user, with the cure."""
-    match error:
-        case ApiError(is_denied=True):
-            return f"the request was refused: {error.message}"
-        case Unreachable():
-            return (
-                f"the API server is not reachable: {error.message}; check the network, or name "
-                f"another --context"
-            )
-        case Unauthorized():
-            return (
-                "the API server does not accept your credentials: log in again, or name another "
-                "--context"
-            )
-        case Forbidden():
-            return f"you are not allowed to do this: {error.message}; ask an administrator"
-        case NotFound():
-            return (
-                f"the cluster lacks a kind of object: {error.message}; are Kueue and Cede "
-                f"installed there?"
-            )
-        case Unreadable(key=(_, name)) if name:
-            # pydantic writes lines
-            reason = " ".join(error.message.split())
-            return f"this cede cannot read {reason}: use the version that wrote it"
-        case _:
-            return f"the API server refused the request: {error}"

@@ -3,6 +3,7 @@
 import secrets
 import time
 import webbrowser
+from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,11 @@ import typer
 
 from cede.api.objects import Key
 from cede.commands.command import BadInput, Options
-from cede.commands.connection import connected, context_of, failure_sentence
+from cede.commands.connection import connected, context_of
 from cede.commands.output import show
-from cede.commands.read import read_snapshot
+from cede.commands.read_job import read_explained
 from cede.kube.errors import ApiError
+from cede.kube.failures import failure_sentence
 
 if TYPE_CHECKING:
     from cede.kube.client import HttpClient
@@ -65,7 +67,7 @@ async def dashboard(chosen: Options, port: PORT = 0, no_browser: NO_BROWSER = Fa
             if not no_browser:
                 # a browser in the terminal, such as lynx, returns only when it ends
                 Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-            await Live(client, feed, failure_sentence, context).run()
+            await Live(client, feed, context).run()
         finally:
             await runner.cleanup()
     raise AssertionError("it runs until it is interrupted")
@@ -76,7 +78,9 @@ async def _explain(client: "HttpClient", key: Key) -> "Explanation":
     from cede.report.explanation import Explanation, explain
 
     try:
-        return explain(key, await read_snapshot(client, key), time.time())
+        snapshot, warnings = await read_explained(client, key)
     except ApiError as error:
         namespace, name = key
         return Explanation(namespace, name, "Unknown", (failure_sentence(error),))
+    explained = explain(key, snapshot, time.time())
+    return replace(explained, sentences=(*explained.sentences, *warnings))

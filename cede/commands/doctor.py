@@ -14,20 +14,21 @@ from cede.api.kueue import MetadataOnly
 from cede.api.objects import Key, Kind, Meta
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import DONE, FAILED, Options
-from cede.commands.connection import connected, failure_sentence
+from cede.commands.connection import connected
 from cede.commands.output import show
 from cede.commands.read import read_leases
 from cede.kube.errors import Forbidden, NotFound, Unreadable
+from cede.kube.failures import failure_sentence
 from cede.report.installation import (
     COMPONENTS,
     CRDS,
-    Deployment,
     Finding,
     Installation,
     State,
     Unread,
     findings,
 )
+from cede.report.snapshot import Deployment
 from cede.report.text import table
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from cede.api import durations
 from cede.api.cession import Cession
 from cede.api.objects import CESSIONS
 from cede.commands.command import DONE, BadInput, Options
-from cede.commands.connection import connected, failure_sentence
+from cede.commands.connection import connected
 from cede.commands.output import show, warn
 from cede.kube.errors import Unreadable
+from cede.kube.failures import failure_sentence
 from cede.report.history import history_table, takes
 from cede.report.text import table
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cede.api import kueue, names, objects
-from cede.api.cession import Cession
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
-from cede.commands.connection import connected, failure_sentence, namespace_of
+from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
-from cede.kube.errors import ApiError, TooManyRequests, Unreachable, Unreadable
-from cede.report.jobs import JobRow, job_table, rows
+from cede.commands.read import Reader, read_around
+from cede.kube.errors import ApiError
+from cede.kube.failures import failure_sentence, may_pass
+from cede.report.jobs import JobRow, job_table, rows, without_ages
 from cede.report.text import table
 
 if TYPE_CHECKING:
     from cede.kube.client import Client
 
 WATCH_INTERVAL_S = 2.0
-SERVER_ERROR = 500
 WATCH = Annotated[
     bool,
     typer.Option("-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"),
@@ -49,7 +49,7 @@ async def jobs(
     """
     place = "" if everywhere else namespace_of(chosen, namespace)
     async with connected(chosen) as client:
-        shown = await _read(client, place)
+        shown = await read_jobs(client, place)
         warn(shown.warnings)
         _show(chosen, shown.rows, place)
         while watch:
@@ -57,36 +57,40 @@ async def jobs(
             current = await _read_again(client, place, shown)
             if current.warnings != shown.warnings:
                 warn(current.warnings)
-            if current.rows != shown.rows:
+            if without_ages(current.rows) != without_ages(shown.rows):
                 _show(chosen, current.rows, place)
             shown = current
     return DONE
 
 
-async def _read(client: "Client", namespace: str) -> Look:
-    errors = list[Unreadable]()
+async def read_jobs(client: "Client", namespace: str) -> Look:
+    """The jobs of the namespace; of all namespaces if it is empty."""
+    reader = Reader(client)
     all_jobs, _ = await client.list(
         objects.JOBS,
         kueue.Job,
         namespace=namespace,
         labels=names.QUEUE_NAME,
-        unreadable=errors,
+        unreadable=reader.unreadable,
     )
     workloads, _ = await client.list(
-        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=errors
+        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=reader.unreadable
     )
-    cessions, _ = await client.list(objects.CESSIONS, Cession, unreadable=errors)
-    warnings = [failure_sentence(error) for error in errors]
-    return Look(rows(all_jobs, workloads, cessions, time.time()), warnings)
+    around = await read_around(reader, namespace)
+    if namespace:
+        # those of other teams were not read
+        reader.incomplete.add(objects.WORKLOADS.plural)
+    snapshot = reader.finished(around)
+    result = rows(all_jobs, workloads, snapshot.cessions, time.time(), snapshot)
+    return Look(result, reader.warnings())
 
 
 async def _read_again(client: "Client", namespace: str, last: Look) -> Look:
     """The rows of the last look, and why, while the API server does not answer."""
     try:
-        return await _read(client, namespace)
+        return await read_jobs(client, namespace)
     except ApiError as error:
-        may_pass = isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
-        if not may_pass:
+        if not may_pass(error):
             raise
         return replace(last, warnings=[failure_sentence(error)])
 

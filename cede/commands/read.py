@@ -1,37 +1,117 @@
-"""Reads the objects that a report needs."""
+"""Reads the objects that a report needs, as far as the user may."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from cede.api import kueue, names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.objects import Key
+from cede.api.objects import Key, Kind
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import CommandFailed
-from cede.commands.connection import failure_sentence
 from cede.kube.errors import Forbidden, NotFound, Unreadable
-from cede.report.snapshot import COMPONENT_BY_LEASE, Snapshot
+from cede.kube.failures import failure_sentence
+from cede.report.causes.queue import KUEUE, KUEUE_NAMESPACE
+from cede.report.snapshot import COMPONENT_BY_LEASE, Deployment, Snapshot
 
 if TYPE_CHECKING:
     from cede.kube.client import Client
 
+T = TypeVar("T")
 
-async def read_snapshot(client: "Client", key: Key | None = None) -> Snapshot:
-    """Reads what a report needs; with `key`, also that Job or Workload and what surrounds it."""
-    errors = list[Unreadable]()
-    policies, _ = await client.list(objects.POLICIES, ClusterPolicy, unreadable=errors)
-    facts: dict[str, Any] = {"policy": policies[0] if policies else None}
-    facts["allocations"], _ = await client.list(
-        objects.ALLOCATIONS, ComputeAllocation, unreadable=errors
+
+class Reader:
+    """Reads one kind after the other, and notes what cannot be read. A strict one raises Forbidden
+    at the first kind that the user may not list."""
+
+    def __init__(self, client: "Client", *, strict: bool = False) -> None:
+        self.client = client
+        self._strict = strict
+        self.unreadable = list[Unreadable]()
+        # the plurals of the kinds that the user may not list
+        self.forbidden = set[str]()
+        # those of which some objects were not read, for any reason
+        self.incomplete = set[str]()
+
+    async def all(
+        self, kind: Kind, cls: type[T], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> list[T]:
+        """None of them if the user may not list them."""
+        count = len(self.unreadable)
+        try:
+            items, _ = await self.client.list(
+                kind,
+                cls,
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                unreadable=self.unreadable,
+            )
+        except Forbidden:
+            if self._strict:
+                raise
+            self.forbidden.add(kind.plural)
+            self.incomplete.add(kind.plural)
+            return []
+        if len(self.unreadable) > count:
+            self.incomplete.add(kind.plural)
+        return items
+
+    def finished(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with what could not be read."""
+        return replace(
+            snapshot,
+            unreadable=[failure_sentence(error) for error in self.unreadable],
+            incomplete=frozenset(self.incomplete),
+        )
+
+    def warnings(self) -> list[str]:
+        """A sentence for each object that cannot be read, and one for all missing rights."""
+        sentences = [failure_sentence(error) for error in self.unreadable]
+        if self.forbidden:
+            listed = ", ".join(sorted(self.forbidden))
+            sentences.append(f"you may not list {listed}, so this answer knows less than it could")
+        return sentences
+
+
+async def read_snapshot(client: "Client") -> Snapshot:
+    """What `cede status` needs. Raises Forbidden if the user may not read one of the kinds."""
+    reader = Reader(client, strict=True)
+    return reader.finished(await read_shared(reader))
+
+
+async def read_shared(reader: Reader) -> Snapshot:
+    """What all teams share, and who leads."""
+    policies = await reader.all(objects.POLICIES, ClusterPolicy)
+    return Snapshot(
+        policy=policies[0] if policies else None,
+        allocations=await reader.all(objects.ALLOCATIONS, ComputeAllocation),
+        cessions=await reader.all(objects.CESSIONS, Cession),
+        queues=await reader.all(objects.CLUSTER_QUEUES, kueue.ClusterQueue),
+        leases=await read_leases(reader.client),
     )
-    facts["cessions"], _ = await client.list(objects.CESSIONS, Cession, unreadable=errors)
-    facts["queues"], _ = await client.list(
-        objects.CLUSTER_QUEUES, kueue.ClusterQueue, unreadable=errors
+
+
+async def read_around(reader: Reader, namespace: str) -> Snapshot:
+    """What explains the jobs of a namespace, or of all if it is empty; without the Workloads."""
+    shared = await read_shared(reader)
+    classes = await reader.all(objects.PRIORITY_CLASSES, kueue.MetadataOnly)
+    return replace(
+        shared,
+        cohorts=await reader.all(objects.COHORTS, kueue.Cohort),
+        local_queues=await reader.all(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace),
+        deployments=await _kueue_deployment(reader.client),
+        priority_classes=frozenset(item.metadata.name for item in classes) or None,
     )
-    facts["leases"] = await read_leases(client)
-    if key is not None:
-        facts |= await _around_job(client, key, errors)
-    return Snapshot(**facts, unreadable=[failure_sentence(error) for error in errors])
+
+
+async def _kueue_deployment(client: "Client") -> dict[str, Deployment]:
+    """Members may not read it. One that is not there may have another name."""
+    try:
+        deployment = await client.get(objects.DEPLOYMENTS, Deployment, (KUEUE_NAMESPACE, KUEUE))
+    except (Forbidden, NotFound):
+        return {}
+    return {KUEUE: deployment}
 
 
 async def read_leases(client: "Client") -> dict[str, kueue.Lease | None]:
@@ -57,24 +137,3 @@ async def read_job(client: "Client", key: Key) -> kueue.Job:
         raise CommandFailed(
             f"there is no Job {name} in namespace {namespace}: see `cede jobs -n {namespace}`"
         ) from error
-
-
-async def _around_job(client: "Client", key: Key, unreadable: list[Unreadable]) -> dict[str, Any]:
-    """The fields of a Snapshot that only `cede explain` needs."""
-    namespace, name = key
-    workloads, _ = await client.list(
-        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=unreadable
-    )
-    local_queues, _ = await client.list(
-        objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace, unreadable=unreadable
-    )
-    job_name = name
-    for workload in workloads:
-        if workload.metadata.name == name:
-            owners = workload.metadata.ownerReferences
-            job_name = next((owner.name for owner in owners if owner.kind == "Job"), name)
-    try:
-        job = await client.get(objects.JOBS, kueue.Job, (namespace, job_name))
-    except NotFound:
-        job = None
-    return {"workloads": workloads, "local_queues": local_queues, "job": job}

@@ -1,18 +1,35 @@
 """`cede resize`: the size that the user wants for an elastic job."""
 
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cede.api import names, sizes
 from cede.api.kueue import Job
-from cede.api.objects import JOBS
+from cede.api.objects import JOBS, Key
 from cede.commands.command import DONE, JOB, NAMESPACE, BadInput, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show
 from cede.commands.read import read_job
 
+if TYPE_CHECKING:
+    from cede.kube.client import Client
+
 SIZE = Annotated[int, typer.Argument(metavar="SIZE", help="one of the job's allowed sizes")]
+
+
+@dataclass(frozen=True)
+class SizeChange:
+    """An elastic Job whose desired size was set."""
+
+    namespace: str
+    name: str
+    # pods that its user wants, now and before; None: it had no such note
+    desired: int
+    desired_before: int | None
+    # pods that it has
+    size: int
 
 
 async def resize(chosen: Options, name: JOB, size: SIZE, namespace: NAMESPACE = None) -> int:
@@ -23,21 +40,20 @@ async def resize(chosen: Options, name: JOB, size: SIZE, namespace: NAMESPACE = 
     """
     key = (namespace_of(chosen, namespace), name)
     async with connected(chosen) as client:
-        job = await read_job(client, key)
-        _check(job, size)
-        # `parallelism` would be what the job has already, if it shrank to this size before
-        note = {"metadata": {"annotations": {names.DESIRED_SIZE: str(size)}}}
-        await client.patch(JOBS, key, note)
-    before = sizes.parse_one(job.metadata.annotations.get(names.DESIRED_SIZE, ""))
-    facts = {
-        "namespace": key[0],
-        "name": name,
-        "desired": size,
-        "desired_before": before,
-        "size": job.spec.parallelism,
-    }
-    show(chosen, facts, [_sentence(job, size)])
+        resized = await set_desired_size(client, key, size)
+    show(chosen, asdict(resized), [_sentence(resized)])
     return DONE
+
+
+async def set_desired_size(client: "Client", key: Key, size: int) -> SizeChange:
+    """Raises BadInput for a size that the job cannot have."""
+    job = await read_job(client, key)
+    _check(job, size)
+    # `parallelism` would be what the job has already, if it shrank to this size before
+    note = {"metadata": {"annotations": {names.DESIRED_SIZE: str(size)}}}
+    await client.patch(JOBS, key, note)
+    before = sizes.parse_one(job.metadata.annotations.get(names.DESIRED_SIZE, ""))
+    return SizeChange(*key, desired=size, desired_before=before, size=job.spec.parallelism)
 
 
 def _check(job: Job, size: int) -> None:
@@ -59,11 +75,10 @@ def _check(job: Job, size: int) -> None:
         )
 
 
-def _sentence(job: Job, size: int) -> str:
-    present = job.spec.parallelism
-    sentence = f"{job.metadata.name} wants {size} pods now and has {present}"
-    if size > present:
+def _sentence(job: SizeChange) -> str:
+    sentence = f"{job.name} wants {job.desired} pods now and has {job.size}"
+    if job.desired > job.size:
         return f"{sentence}: it grows when capacity is idle"
-    if size < present:
+    if job.desired < job.size:
         return f"{sentence}: it keeps them until another job needs them"
     return sentence

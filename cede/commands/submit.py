@@ -1,31 +1,51 @@
-"""`cede submit`: an elastic job from a training script, without writing YAML."""
+"""`cede submit`: a Job from a training script, without writing YAML."""
 
-import re
-from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cede.api import durations, names, sizes
 from cede.api.objects import JOBS, Json
+from cede.api.script_job import ScriptJob, manifest
 from cede.commands.command import DONE, NAMESPACE, BadInput, CommandFailed, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show
 from cede.kube.errors import AlreadyExists
 
-MAX_NAME = 63
+if TYPE_CHECKING:
+    from cede.kube.client import Client
+
 SCRIPT = Annotated[str, typer.Argument(metavar="SCRIPT", help="its path inside the image")]
 ARGUMENTS = Annotated[
     list[str] | None,
     typer.Argument(metavar="ARGUMENT", help="for the script; after `--` if one begins with `-`"),
 ]
-SIZES = Annotated[
-    str,
-    typer.Option("--sizes", metavar="SIZES", help="allowed numbers of pods: 2-8, 2-8/2 or 1,2,4,8"),
-]
 IMAGE = Annotated[
-    str, typer.Option("--image", metavar="IMAGE", help="an image with torch, Cede and the script")
+    str, typer.Option("--image", metavar="IMAGE", help="an image with the script and torch")
+]
+SIZES = Annotated[
+    str | None,
+    typer.Option(
+        "--sizes",
+        metavar="SIZES",
+        help="allowed numbers of pods: 2-8, 2-8/2 or 1,2,4,8 (default: one pod, not elastic)",
+    ),
+]
+RESTART = Annotated[
+    bool,
+    typer.Option(
+        "--restart",
+        help="the script was written for torchrun: restart it in its pods at each new size",
+        show_default=False,
+    ),
+]
+RUNTIME = Annotated[
+    Literal["image", "inject"] | None,
+    typer.Option(
+        "--runtime",
+        metavar="SOURCE",
+        help="of Cede in the pods: `image` if the image has it, `inject` if Cede is to bring it "
+        "(default: the policy's)",
+    ),
 ]
 NAME = Annotated[
     str | None,
@@ -66,28 +86,14 @@ DRY_RUN = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for; `manifest` makes the Job of it."""
-
-    namespace: str
-    name: str
-    image: str
-    command: tuple[str, ...]
-    sizes: str
-    # pods
-    desired: int
-    grace: str
-    priority_class: str
-    gpus: int
-
-
 async def submit(
     chosen: Options,
     script: SCRIPT,
-    sizes: SIZES,
     image: IMAGE,
     arguments: ARGUMENTS = None,
+    sizes: SIZES = None,
+    restart: RESTART = False,
+    runtime: RUNTIME = None,
     name: NAME = None,
     desired: DESIRED = None,
     grace: GRACE = None,
@@ -96,91 +102,49 @@ async def submit(
     namespace: NAMESPACE = None,
     dry_run: DRY_RUN = "none",
 ) -> int:
-    """Create an elastic Job that runs a training script.
+    """Create a Job that runs a training script, one process for each GPU.
+
+    With `--sizes` the Job is elastic: its script uses Cede's Session, or was written for torchrun
+    and runs under `--restart`. Without `--sizes` any script runs in one pod, which gets SIGTERM and
+    time to save when it is stopped.
 
     For all that has no option here, such as volumes and environment variables: print it with
     `--dry-run=client -o yaml`, edit it, and use `kubectl apply`.
     """
-    request = Request(
+    request = ScriptJob(
         namespace=namespace_of(chosen, namespace),
-        name=_name(script, name),
+        script=script,
         image=image,
-        command=("python", "-m", "elastic_runtime", script, *(arguments or ())),
+        arguments=tuple(arguments or ()),
         sizes=sizes,
-        desired=_desired(sizes, desired),
-        grace=_grace(grace),
+        desired=desired,
+        restart=restart,
+        runtime=runtime or "",
+        name=name or "",
+        grace=grace or "",
         priority_class=priority or "",
         gpus=gpus,
     )
-    job = manifest(request)
+    try:
+        job = manifest(request)
+    except ValueError as error:
+        raise BadInput(f"--{error}") from error
     if dry_run == "none":
-        job = await _create(chosen, job, request)
+        async with connected(chosen) as client:
+            job = await create(client, job)
+    job_name = f"job/{job['metadata']['name']}"
     done = "created" if dry_run == "none" else "created (dry run)"
-    show(
-        chosen, job, [f"job/{request.name} {done} in {request.namespace}"], [f"job/{request.name}"]
-    )
+    show(chosen, job, [f"{job_name} {done} in {request.namespace}"], [job_name])
     return DONE
 
 
-async def _create(chosen: Options, job: Json, request: Request) -> Json:
+async def create(client: "Client", job: Json) -> Json:
     """The Job as the API server has it."""
-    async with connected(chosen) as client:
-        try:
-            return await client.create(JOBS, job, namespace=request.namespace)
-        except AlreadyExists as error:
-            raise CommandFailed(
-                f"there is a Job {request.name} in namespace {request.namespace} already: delete "
-                f"it, or use another --name"
-            ) from error
-
-
-def manifest(request: Request) -> Json:
-    """The elastic Job; what it leaves out, the webhook adds."""
-    annotations = {names.SIZES: request.sizes}
-    if request.grace:
-        annotations[names.GRACE] = request.grace
-    metadata: Json = {"name": request.name, "namespace": request.namespace}
-    if request.priority_class:
-        metadata["labels"] = {names.PRIORITY_CLASS: request.priority_class}
-    metadata["annotations"] = annotations
-    container: Json = {"name": "train", "image": request.image, "command": list(request.command)}
-    if request.gpus:
-        container["resources"] = {"limits": {names.GPU: request.gpus}}
-    spec: Json = {
-        "completionMode": "Indexed",
-        "parallelism": request.desired,
-        "completions": request.desired,
-        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-    }
-    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
-
-
-# --- what the user may write ----------------------------------------------------------------------
-def _name(script: str, name: str | None) -> str:
-    chosen = name or re.sub("[^a-z0-9]+", "-", PurePath(script).stem.lower()).strip("-")
-    if len(chosen) > MAX_NAME or not re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", chosen):
-        raise BadInput(
-            f"--name: {chosen!r} is no name of a Job: use at most {MAX_NAME} lower-case letters, "
-            f"digits and `-`"
-        )
-    return chosen
-
-
-def _desired(text: str, desired: int | None) -> int:
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     try:
-        allowed = sizes.parse(text)
-    except ValueError as error:
-        raise BadInput(f"--sizes: {error}") from error
-    if desired is not None and desired not in allowed:
-        raise BadInput(f"--desired: {desired} is not among the sizes {text}")
-    return allowed[-1] if desired is None else desired
-
-
-def _grace(text: str | None) -> str:
-    if text is None:
-        return ""
-    try:
-        durations.parse(text)
-    except ValueError as error:
-        raise BadInput(f"--grace: {error}") from error
-    return text
+        return await client.create(JOBS, job, namespace=namespace)
+    except AlreadyExists as error:
+        raise CommandFailed(
+            f"there is a Job {name} in namespace {namespace} already: delete it, or use another "
+            f"name"
+        ) from error

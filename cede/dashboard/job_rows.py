@@ -9,9 +9,11 @@ from cede.api.cession import Cession
 from cede.api.kueue import Job, Workload
 from cede.dashboard.view import View
 from cede.report.jobs import JobRow, rows
+from cede.report.snapshot import Snapshot
 
 REFRESH_S = 60.0
-"""After this time rows are made again although nothing changed: their `why` says how long ago."""
+"""After this time rows are made again although nothing in their namespace changed: their reasons
+say how long ago, and what the queues of others hold."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,9 @@ def groups(view: View, previous: Mapping[str, Group], now: float) -> dict[str, G
     for workload in view.workloads:
         by_namespace[workload.metadata.namespace].workloads.append(workload)
     _add_cessions(view, by_namespace)
+    around = view.around()
     return {
-        namespace: _with_rows(group, previous.get(namespace), now)
+        namespace: _with_rows(group, previous.get(namespace), around, now)
         for namespace, group in by_namespace.items()
     }
 
@@ -54,7 +57,7 @@ def _add_cessions(view: View, by_namespace: Mapping[str, Group]) -> None:
                 by_namespace[namespace].cessions.append(cession)
 
 
-def _with_rows(group: Group, previous: Group | None, now: float) -> Group:
+def _with_rows(group: Group, previous: Group | None, around: Snapshot, now: float) -> Group:
     # objects that did not change are the same ones, so these comparisons look at few
     if (
         previous
@@ -64,5 +67,5 @@ def _with_rows(group: Group, previous: Group | None, now: float) -> Group:
         and group.cessions == previous.cessions
     ):
         return previous
-    made = rows(group.jobs, group.workloads, group.cessions, now)
+    made = rows(group.jobs, group.workloads, group.cessions, now, around)
     return Group(group.jobs, group.workloads, group.cessions, tuple(made), now)

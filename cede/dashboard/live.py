@@ -10,7 +10,7 @@ from cede.dashboard.feed import Feed
 from cede.dashboard.job_rows import Group, groups
 from cede.dashboard.page import Page, page, with_trouble
 from cede.dashboard.view import View
-from cede.dashboard.watches import Sentence, Watches
+from cede.dashboard.watches import Watches
 from cede.kube.client import HttpClient
 from cede.kube.threads import run_in_thread
 
@@ -24,11 +24,11 @@ IDLE_S = 15.0
 class Live:
     """Makes the page of a cluster again and again, and gives it to `feed`."""
 
-    def __init__(self, client: HttpClient, feed: Feed, sentence: Sentence, context: str) -> None:
+    def __init__(self, client: HttpClient, feed: Feed, context: str) -> None:
         self._feed = feed
         self._context = context
         self._wake = asyncio.Event()
-        self._watches = Watches(client, self._wake.set, sentence)
+        self._watches = Watches(client, self._wake.set)
         self._groups: dict[str, Group] = {}
         self._page = Page()
 

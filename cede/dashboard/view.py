@@ -5,17 +5,19 @@ from dataclasses import dataclass, field
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.kueue import ClusterQueue, Job, Lease, Workload
+from cede.api.kueue import ClusterQueue, Cohort, Job, Lease, LocalQueue, Workload
+from cede.api.objects import DEPLOYMENTS, WORKLOADS
 from cede.api.policy import ClusterPolicy
+from cede.report.snapshot import Snapshot
 
 MAX_NAMES = 3
-MAX_WATCHED = 40
-"""Each of them needs two connections to the API server, of the 100 that a client has."""
+MAX_WATCHED = 28
+"""Each of them needs three connections to the API server, of the 100 that a client has."""
 
 
 @dataclass(frozen=True)
 class View:
-    """`leases` is as in a Snapshot. The empty sequence stands for what may not be read, too."""
+    """`leases`, `incomplete` and `priority_classes` are as in a Snapshot."""
 
     policy: ClusterPolicy | None = None
     allocations: Sequence[ComputeAllocation] = ()
@@ -24,6 +26,10 @@ class View:
     leases: Mapping[str, Lease | None] = field(default_factory=dict)
     jobs: Sequence[Job] = ()
     workloads: Sequence[Workload] = ()
+    local_queues: Sequence[LocalQueue] = ()
+    cohorts: Sequence[Cohort] = ()
+    priority_classes: frozenset[str] | None = None
+    incomplete: frozenset[str] = frozenset()
     # a sentence for each object that this version cannot read
     unreadable: Sequence[str] = ()
     # what the reader may not read, in one sentence; empty: all may be read
@@ -34,6 +40,20 @@ class View:
     trouble: str = ""
     # whether the first lists are not complete yet
     reading: bool = False
+
+    def around(self) -> Snapshot:
+        """What surrounds the jobs of one namespace, as `cede jobs -n` reads it: without the
+        Workloads of others."""
+        return Snapshot(
+            policy=self.policy,
+            allocations=self.allocations,
+            queues=self.queues,
+            leases=self.leases,
+            local_queues=self.local_queues,
+            cohorts=self.cohorts,
+            priority_classes=self.priority_classes,
+            incomplete=self.incomplete | {WORKLOADS.plural, DEPLOYMENTS.plural},
+        )
 
 
 def rights_sentence(

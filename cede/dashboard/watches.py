@@ -14,6 +14,7 @@ from cede.dashboard.view import MAX_WATCHED, View, rights_sentence
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import HttpClient
 from cede.kube.errors import ApiError, Unreadable
+from cede.kube.failures import failure_sentence
 from cede.report.snapshot import COMPONENT_BY_LEASE
 
 PULSE_S = 5.0
@@ -22,24 +23,26 @@ RIGHTS_S = 300.0
 """After how long rights are asked for again; at once when there are other teams."""
 BACKOFF = Backoff(max_s=5.0)
 """A person waits for the page, and there is one of it, not one for each node."""
-Sentence = Callable[[ApiError], str]
-"""What an error means for the reader, with the cure."""
+
+
+NamespaceCaches = tuple[Cache[kueue.Job], Cache[kueue.Workload], Cache[kueue.LocalQueue]]
 
 
 class Watches:
     """`changed` is called after every change of what `view` returns."""
 
-    def __init__(self, client: HttpClient, changed: Callable[[], None], sentence: Sentence) -> None:
+    def __init__(self, client: HttpClient, changed: Callable[[], None]) -> None:
         self._client = client
         self._changed = changed
-        self._sentence = sentence
         self._policies = self._cache(objects.POLICIES, ClusterPolicy)
         self._allocations = self._cache(objects.ALLOCATIONS, ComputeAllocation, self._teams_changed)
         self._cessions = self._cache(objects.CESSIONS, Cession)
         self._queues = self._cache(objects.CLUSTER_QUEUES, kueue.ClusterQueue)
+        self._cohorts = self._cache(objects.COHORTS, kueue.Cohort)
+        self._classes = self._cache(objects.PRIORITY_CLASSES, kueue.MetadataOnly)
         self._leases = self._cache(objects.LEASES, kueue.Lease, namespace=names.SYSTEM_NAMESPACE)
         # by namespace; EVERYWHERE for all of them in one
-        self._jobs: dict[str, tuple[Cache[kueue.Job], Cache[kueue.Workload]]] = {}
+        self._jobs: dict[str, NamespaceCaches] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._team_namespaces = frozenset[str]()
         # that may be read, and are too many
@@ -69,12 +72,15 @@ class Watches:
 
     @property
     def _shared(self) -> Sequence[Cache[Any]]:
-        return (self._policies, self._allocations, self._cessions, self._queues, self._leases)
+        return (
+            *(self._policies, self._allocations, self._cessions, self._queues, self._cohorts),
+            *(self._classes, self._leases),
+        )
 
     def _all(self) -> Iterable[Cache[Any]]:
         yield from self._shared
-        for pair in self._jobs.values():
-            yield from pair
+        for caches in self._jobs.values():
+            yield from caches
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
@@ -99,8 +105,16 @@ class Watches:
             cessions=self._cessions.all(),
             queues=self._queues.all(),
             leases=leases,
-            jobs=[job for jobs, _ in self._jobs.values() for job in jobs.all()],
-            workloads=[item for _, items in self._jobs.values() for item in items.all()],
+            jobs=[job for jobs, _, _ in self._jobs.values() for job in jobs.all()],
+            workloads=[item for _, items, _ in self._jobs.values() for item in items.all()],
+            local_queues=[item for _, _, items in self._jobs.values() for item in items.all()],
+            cohorts=self._cohorts.all(),
+            priority_classes=self._class_names(),
+            incomplete=frozenset(
+                cache.kind.plural
+                for cache in self._all()
+                if cache.unreadable or not cache.synced.is_set()
+            ),
             unreadable=self._unreadable(),
             rights=rights_sentence(hidden, self._hidden_namespaces(), self._left_out),
             sees_policy=self._policies.synced.is_set(),
@@ -108,10 +122,14 @@ class Watches:
             reading=not self._complete(),
         )
 
+    def _class_names(self) -> frozenset[str] | None:
+        """None: not known."""
+        return frozenset(item.metadata.name for item in self._classes.all()) or None
+
     def _unreadable(self) -> list[str]:
         return [
             # a cache keeps the text of the error, which begins with its status
-            self._sentence(Unreadable(reason.partition(": ")[2], key))
+            failure_sentence(Unreadable(reason.partition(": ")[2], key))
             for cache in self._all()
             for key, reason in cache.unreadable.items()
         ]
@@ -167,12 +185,13 @@ class Watches:
         for namespace in namespaces:
             if namespace in self._jobs:
                 continue
-            pair = (
+            caches: NamespaceCaches = (
                 self._cache(objects.JOBS, kueue.Job, namespace=namespace, labels=names.QUEUE_NAME),
                 self._cache(objects.WORKLOADS, kueue.Workload, namespace=namespace),
+                self._cache(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace),
             )
-            self._jobs[namespace] = pair
-            self._tasks[namespace] = [group.create_task(cache.run()) for cache in pair]
+            self._jobs[namespace] = caches
+            self._tasks[namespace] = [group.create_task(cache.run()) for cache in caches]
 
     def _teams_are_known(self) -> bool:
         return self._allocations.synced.is_set() or bool(self._allocations.trouble)
@@ -185,7 +204,7 @@ class Watches:
                 await self._client.describe("/version")
                 trouble = ""
             except ApiError as error:
-                trouble = self._sentence(error)
+                trouble = failure_sentence(error)
             if trouble != self._trouble:
                 self._trouble = trouble
                 self._changed()

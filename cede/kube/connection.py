@@ -4,11 +4,12 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.config import ConfigException
+from kubernetes.aio.config import ConfigException, incluster_config
 from kubernetes.aio.config.incluster_config import load_incluster_config
 from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
 
@@ -82,7 +83,10 @@ def load_certificates(tls: ssl.SSLContext, configuration: Configuration) -> None
 
 
 def context_namespace(kubeconfig: str | None = None, context: str | None = None) -> str:
-    """The namespace of a kubeconfig's context, as kubectl chooses it; `default` if none is set."""
+    """The namespace of this pod, where `load_configuration` uses its service account; else of the
+    kubeconfig's context, as kubectl chooses it; `default` if none is set."""
+    if kubeconfig is None and context is None and (own := _pod_namespace()):
+        return own
     chosen = _context(kubeconfig, context)
     return str(chosen.get("context", {}).get("namespace") or DEFAULT_NAMESPACE)
 
@@ -100,6 +104,15 @@ def _context(kubeconfig: str | None, context: str | None) -> Json:
         return {}
     chosen: Json = next((entry for entry in contexts if entry["name"] == context), current)
     return chosen
+
+
+def _pod_namespace() -> str:
+    """Empty outside of a pod with a service account."""
+    try:
+        load_incluster_config(client_configuration=Configuration())
+        return Path(incluster_config.SERVICE_TOKEN_FILENAME).with_name("namespace").read_text()
+    except (ConfigException, OSError):
+        return ""
 
 
 def _socket_with_keepalive(address: Any) -> socket.socket:

@@ -1,18 +1,23 @@
-"""PURE. The sentences of `cede explain`: why a job waits, or what happened to it."""
+"""PURE. The facts and sentences of `cede explain`: why a job waits, or what happened to it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cede.api import durations, names, sizes
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
-from cede.api.kueue import Admission, ClusterQueue, Job, LocalQueue, Workload
-from cede.api.objects import Condition, Key, condition, unix
-from cede.api.pods import pod_requests
-from cede.api.resources import Resources, describe_amounts, parse
+from cede.api.kueue import Admission, Job, Workload
+from cede.api.objects import Condition, Key, unix
+from cede.api.wait_reasons import WaitReason
+from cede.api.workload_identity import identity
+from cede.report.causes.cession import Taken, taken_from
+from cede.report.causes.facts import Cause
+from cede.report.causes.index import Index
+from cede.report.causes.job_causes import job_causes
+from cede.report.causes.no_workload import why_no_workload
 from cede.report.cessions import summarize
-from cede.report.snapshot import Snapshot, leader
-from cede.report.workload_state import current, set_aside_for, true_condition
+from cede.report.snapshot import Snapshot
+from cede.report.workload_state import current, state, true_condition
 
 
 @dataclass(frozen=True)
@@ -22,26 +27,58 @@ class Explanation:
     # Waiting, Running, Stopped, Finished or Unknown
     state: str
     sentences: tuple[str, ...]
+    # that of the first cause; None if there is nothing to explain
+    reason: WaitReason | None = None
+    # the sentence of the first cause
+    why: str = ""
+    # the first has to pass first
+    causes: tuple[Cause, ...] = ()
+    # what Cessions have taken from it, the newest first
+    taken: tuple[Taken, ...] = ()
+    # the kinds of which not all objects could be read
+    not_read: tuple[str, ...] = ()
 
 
 def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
-    """Explains the Job or Workload `key` (namespace, name); the oldest Cession comes first."""
+    """Explains the Job or Workload `key` (namespace, name)."""
     namespace, name = key
-    workloads = [item for item in snapshot.workloads if _belongs_to(item, name)]
-    if workloads:
-        state, sentences = _workload(current(workloads), snapshot, now)
+    index = Index(snapshot, now)
+    workloads = [item for item in snapshot.workloads if _belongs_to(item, namespace, name)]
+    workload = current(workloads) if workloads else None
+    causes: Sequence[Cause]
+    if workload is None:
+        job_state = "Unknown"
+        causes = why_no_workload(key, snapshot.job, index)
+        uid = snapshot.job.metadata.uid if snapshot.job else ""
     else:
-        state = "Unknown"
-        sentences = [_no_workload(key, snapshot.job)]
-    own_names = {name} | {workload.metadata.name for workload in workloads}
-    history = _history(namespace, own_names, snapshot.cessions, now)
-    sentences = [*_elastic(snapshot.job), *sentences, *history]
-    return Explanation(namespace, name, state, tuple(sentences))
+        job_state = state(workload, snapshot.cessions)
+        causes = job_causes(workload, snapshot.job, index)
+        uid = identity(workload)
+    own_names = {name} | {item.metadata.name for item in workloads}
+    taken = taken_from(uid, index.cessions_by_target.get(uid, ()))
+    sentences = [
+        *_elastic(snapshot.job),
+        *_place(workload, index),
+        *_cause_lines(causes, job_state, now),
+        *_history(namespace, own_names, snapshot.cessions, now),
+    ]
+    return Explanation(
+        namespace,
+        name,
+        job_state,
+        tuple(sentences),
+        causes[0].reason if causes else None,
+        causes[0].sentence if causes else "",
+        tuple(causes),
+        tuple(taken),
+        tuple(sorted(snapshot.incomplete)),
+    )
 
 
-def _belongs_to(workload: Workload, name: str) -> bool:
+def _belongs_to(workload: Workload, namespace: str, name: str) -> bool:
     owners = {owner.name for owner in workload.metadata.ownerReferences}
-    return name == workload.metadata.name or name in owners
+    is_named = name == workload.metadata.name or name in owners
+    return workload.metadata.namespace == namespace and is_named
 
 
 def _elastic(job: Job | None) -> Iterable[str]:
@@ -59,157 +96,61 @@ def _elastic(job: Job | None) -> Iterable[str]:
         yield f"Its allowed sizes are not valid: {error}."
 
 
-def _no_workload(key: Key, job: Job | None) -> str:
-    namespace, name = key
-    if job is None:
-        return (
-            f"There is no Job and no Workload {name} in namespace {namespace}: see `kubectl get "
-            f"jobs,workloads -n {namespace}`."
-        )
-    if names.QUEUE_NAME not in job.metadata.labels:
-        return (
-            f"It names no queue, so Kueue does not manage it: create it in a team's namespace with "
-            f"the label {names.QUEUE_NAME}: {names.LOCAL_QUEUE}."
-        )
-    return "Kueue has created no Workload for it yet: check that Kueue's controller runs."
-
-
-# --- the state of a Workload ----------------------------------------------------------------------
-def _workload(workload: Workload, snapshot: Snapshot, now: float) -> tuple[str, list[str]]:
-    """(state, sentences)."""
+# --- where it is ----------------------------------------------------------------------------------
+def _place(workload: Workload | None, index: Index) -> Iterator[str]:
+    if workload is None:
+        return
     conditions = workload.status.conditions
     finished = true_condition(conditions, names.FINISHED)
     if finished:
-        return "Finished", [f"It finished {_age(finished, now)} ago: {finished.message}."]
+        yield f"It finished {_age(finished, index.now)} ago: {finished.message.rstrip('.')}."
+        return
     admitted = true_condition(conditions, names.ADMITTED)
     if workload.status.admission and admitted:
-        pods_ready = condition(conditions, names.PODS_READY)
-        return "Running", [*_running(workload.status.admission, admitted, pods_ready, now)]
-    sentences = []
+        yield _admitted(workload.status.admission, admitted, index.now)
+        return
     evicted = true_condition(conditions, names.EVICTED)
     if evicted:
-        sentences.append(
-            f"It was evicted {_age(evicted, now)} ago ({evicted.reason}): {evicted.message}."
-        )
-    if not workload.spec.active:
-        cession = set_aside_for(workload, snapshot.cessions)
-        if cession:
-            return "Waiting", [*sentences, _aside(cession)]
-        sentences.append(
-            "Its Workload is not active (spec.active is false), so Kueue does not admit it."
-        )
-        return "Stopped", sentences
-    return "Waiting", [*sentences, *_waiting(workload, snapshot, now)]
+        message = evicted.message.rstrip(".")
+        yield f"It was evicted {_age(evicted, index.now)} ago ({evicted.reason}): {message}."
+    queue = index.queue_name(workload)
+    place = f"ClusterQueue {queue}" if queue else f"LocalQueue {workload.spec.queueName}"
+    age = durations.describe(index.now - workload.metadata.created)
+    verb = "waits" if workload.spec.active else "was created"
+    yield f"It {verb} in {place} for {age} with priority {workload.spec.priority}."
 
 
-def _running(
-    admission: Admission, admitted: Condition, pods_ready: Condition | None, now: float
-) -> Iterable[str]:
+def _admitted(admission: Admission, admitted: Condition, now: float) -> str:
     assignments = admission.podSetAssignments
     flavors = set[str]()
     for assignment in assignments:
         flavors.update(assignment.flavors.values())
     count = sum(assignment.count for assignment in assignments)
-    yield (
-        f"It runs in ClusterQueue {admission.clusterQueue} with {count} pods on "
-        f"{', '.join(sorted(flavors))}, admitted {_age(admitted, now)} ago."
-    )
-    if pods_ready and pods_ready.status != "True":
-        yield f"Its pods are not all ready: {pods_ready.message}."
-
-
-def _waiting(workload: Workload, snapshot: Snapshot, now: float) -> Iterable[str]:
-    local_queue = _local_queue(workload, snapshot)
-    place = f"LocalQueue {workload.spec.queueName}, which does not exist in its namespace,"
-    if local_queue:
-        place = f"ClusterQueue {local_queue.spec.clusterQueue}"
-    age = durations.describe(now - workload.metadata.created)
-    yield f"It waits in {place} for {age} with priority {workload.spec.priority}."
-    reserved = condition(workload.status.conditions, names.QUOTA_RESERVED)
-    if reserved and reserved.message:
-        yield f"Kueue reports: {reserved.message.rstrip('.')}."
-    # the history has the Cession that is under way for it
-    if not any(
-        cession.open and cession.spec.preemptor.uid == workload.metadata.uid
-        for cession in snapshot.cessions
-    ):
-        queue = _cluster_queue(local_queue, snapshot)
-        yield _why_no_cession(requests(workload), queue, snapshot, now)
-
-
-def _aside(cession: Cession) -> str:
-    preemptor = cession.spec.preemptor
+    place = f" on {', '.join(sorted(flavors))}" if flavors else ""
     return (
-        f"It is set aside, and its Workload is not active, until Cession {cession.metadata.name} "
-        f"has ended: it waits before {preemptor.job or preemptor.workload}, for which capacity is "
-        f"released."
+        f"It runs in ClusterQueue {admission.clusterQueue} with {count} pods{place}, admitted "
+        f"{_age(admitted, now)} ago."
     )
 
 
-def _local_queue(workload: Workload, snapshot: Snapshot) -> LocalQueue | None:
-    key = (workload.metadata.namespace, workload.spec.queueName)
-    return next((queue for queue in snapshot.local_queues if queue.metadata.key == key), None)
+# --- causes ---------------------------------------------------------------------------------------
+def _cause_lines(causes: Sequence[Cause], job_state: str, now: float) -> Iterator[str]:
+    for cause in causes:
+        yield f"{cause.sentence} [{cause.reason}]"
+    cures = dict.fromkeys(cause.cure for cause in causes if cause.cure)
+    if cures:
+        yield f"What would change it: {'; or '.join(cures)}."
+    if job_state in ("Waiting", "Stopped") and causes:
+        yield _when(causes, now)
 
 
-def _cluster_queue(local_queue: LocalQueue | None, snapshot: Snapshot) -> ClusterQueue | None:
-    if local_queue is None:
-        return None
-    name = local_queue.spec.clusterQueue
-    return next((queue for queue in snapshot.queues if queue.metadata.name == name), None)
-
-
-def _why_no_cession(
-    need: Resources, queue: ClusterQueue | None, snapshot: Snapshot, now: float
-) -> str:
-    policy = snapshot.policy
-    owned = nominal_quota(queue) if queue else Resources()
-    excessive = {name: need[name] for name in need if name in owned and need[name] > owned[name]}
-    if excessive:
-        limits = describe_amounts({name: owned[name] for name in excessive})
-        shares = not policy or policy.spec.idleCompute == "FairShare"
-        return (
-            f"It asks for {describe_amounts(excessive)}, and its queue owns {limits}. It is "
-            f"admitted only when capacity is idle"
-            + (", or when teams that borrow more can give." if shares else ".")
-        )
-    if policy and policy.spec.mode == "Observe":
-        return (
-            "The policy's mode is Observe: Cede does not preempt, and Kueue preempts by its own "
-            "rules."
-        )
-    if not leader(snapshot, now):
-        return (
-            f"No scheduler leads, so Cede does not preempt: check Deployment {names.SCHEDULER} in "
-            f"namespace {names.SYSTEM_NAMESPACE}."
-        )
-    if policy and policy.status.preemption == "Kueue":
-        return (
-            "Cede does not preempt now, and Kueue preempts by its own rules: condition "
-            "SchedulerLeads of the ClusterPolicy says why."
-        )
-    min_runtime_s = policy.spec.preemption.minRuntimeSeconds if policy else 0
-    return (
-        f"No Cession is under way for it: the jobs that it may preempt hold too little, or have "
-        f"run for less than {min_runtime_s} s."
-    )
-
-
-def nominal_quota(queue: ClusterQueue) -> Resources:
-    """What the queue owns of each resource, in all flavors together."""
-    total = Resources()
-    for group in queue.spec.resourceGroups:
-        for flavor in group.flavors:
-            total.update(parse({quota.name: quota.nominalQuota for quota in flavor.resources}))
-    return total
-
-
-def requests(workload: Workload) -> Resources:
-    """What all pods of the Workload request together."""
-    total = Resources()
-    for pod_set in workload.spec.podSets:
-        for name, amount in pod_requests(pod_set.template.spec).items():
-            total[name] += amount * pod_set.count
-    return total
+def _when(causes: Sequence[Cause], now: float) -> str:
+    """From the first cause that has a ground."""
+    for cause in causes:
+        if cause.estimate:
+            earliest, latest = unix(cause.estimate.earliest), unix(cause.estimate.latest)
+            return f"When: {cause.estimate.describe(now, earliest, latest)}."
+    return "When: there is no ground for an estimate."
 
 
 # --- Cessions -------------------------------------------------------------------------------------

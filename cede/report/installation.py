@@ -10,7 +10,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import condition, unix
 from cede.api.policy import ClusterPolicy
-from cede.report.snapshot import COMPONENT_BY_LEASE, is_current
+from cede.report.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
 
 OLDEST_KUEUE = (0, 19, 2)
 OLDEST_KUBERNETES = (1, 30)
@@ -45,24 +45,6 @@ class Finding:
     state: State
     # what it is, and the cure if it is wrong
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentSpec:
-    replicas: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentStatus:
-    availableReplicas: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """Only the numbers of its pods."""
-
-    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
-    status: DeploymentStatus = field(default_factory=DeploymentStatus)
 
 
 @dataclass(frozen=True)

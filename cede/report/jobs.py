@@ -1,19 +1,26 @@
 """PURE. The rows of `cede jobs`: each job's size, progress and priority, and why it is so."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cede.api import durations, names, sizes
-from cede.api.cession import Cession, Target
+from cede.api import durations, names
+from cede.api.cession import Cession
 from cede.api.kueue import Job, Workload
-from cede.api.objects import condition, unix
+from cede.api.objects import unix
+from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity, owner
-from cede.report.cessions import job_of, target_text
-from cede.report.workload_state import current, state, stopped_for
+from cede.report.causes.index import Index
+from cede.report.causes.job_causes import job_causes
+from cede.report.causes.no_workload import why_no_workload
+from cede.report.causes.size import desired_size
+from cede.report.snapshot import NOTHING_READ, Snapshot
+from cede.report.workload_state import current, state
 
 ELASTIC = "elastic"
 GENTLE_STOP = "gentle stop"
+AGE = re.compile(r"\d+ (s|min|h|d)\b")
 COLUMNS = (
     *("NAME", "STATE", "SIZE", "DESIRED", "ALLOWED", "STEP", "SAVED", "REPORTED"),
     *("LEVEL", "PRIORITY"),
@@ -45,31 +52,37 @@ class JobRow:
     level: str
     priority_class: str
     priority: int
-    # why it waits, is stopped, or is smaller than desired
+    # why it waits, is stopped, lacks pods, or is smaller than desired: as `cede explain` says it
     why: str
+    reason: WaitReason | None = None
 
 
 def rows(
-    jobs: Iterable[Job], workloads: Iterable[Workload], cessions: Sequence[Cession], now: float
+    jobs: Iterable[Job],
+    workloads: Iterable[Workload],
+    cessions: Sequence[Cession],
+    now: float,
+    around: Snapshot = NOTHING_READ,
 ) -> list[JobRow]:
-    """A row for each job that has not finished, by namespace and name. A guard is no job."""
+    """A row for each job that has not finished, by namespace and name. A guard is no job. What else
+    was read is `around` them."""
+    workloads = list(workloads)
+    index = Index(replace(around, workloads=workloads, cessions=cessions), now)
     by_uid = {job.metadata.uid: job for job in jobs}
     slices = defaultdict[str, list[Workload]](list)
     for workload in workloads:
         slices[identity(workload)].append(workload)
-    newest_first = sorted(cessions, key=lambda cession: cession.metadata.created, reverse=True)
-    result = [
-        _Described(by_uid.get(uid), group, newest_first, now).row() for uid, group in slices.items()
-    ]
-    result += [_without_workload(job) for uid, job in by_uid.items() if uid not in slices]
+    result = [_Described(by_uid.get(uid), group, index).row() for uid, group in slices.items()]
+    result += [_without_workload(job, index) for uid, job in by_uid.items() if uid not in slices]
     shown = [
         row for row in result if row.state != "Finished" and row.namespace != names.GUARD_NAMESPACE
     ]
     return sorted(shown, key=lambda row: (row.namespace, row.name))
 
 
-def _without_workload(job: Job) -> JobRow:
+def _without_workload(job: Job, index: Index) -> JobRow:
     """Of a Job that Kueue has not read, or does not manage. A Job that ended may be such a one."""
+    causes = why_no_workload(job.metadata.key, job, index)
     is_queued = names.QUEUE_NAME in job.metadata.labels
     has_ended = bool(job.status.conditions) and any(
         entry.type in ("Complete", "Failed") and entry.status == "True"
@@ -89,7 +102,8 @@ def _without_workload(job: Job) -> JobRow:
         level=_level(job),
         priority_class=job.metadata.labels.get(names.PRIORITY_CLASS, ""),
         priority=0,
-        why="Kueue has created no Workload for it yet",
+        reason=causes[0].reason,
+        why=causes[0].sentence,
     )
 
 
@@ -100,17 +114,16 @@ def _level(job: Job | None) -> str:
 def _desired(job: Job) -> int | None:
     if names.SIZES not in job.metadata.annotations:
         return job.spec.parallelism
-    return sizes.parse_one(job.metadata.annotations.get(names.DESIRED_SIZE, ""))
+    return desired_size(job)
 
 
 @dataclass(frozen=True)
 class _Described:
-    """One job with all that surrounds it; the newest Cession comes first."""
+    """One job with all that surrounds it."""
 
     job: Job | None
     slices: Sequence[Workload]
-    cessions: Sequence[Cession]
-    now: float
+    index: Index
 
     @property
     def workload(self) -> Workload:
@@ -122,6 +135,7 @@ class _Described:
         progress = self._progress()
         class_ref = workload.spec.priorityClassRef
         job = self.job
+        causes = job_causes(workload, job, self.index)
         return JobRow(
             namespace=workload.metadata.namespace,
             name=owned_by.name if owned_by else workload.metadata.name,
@@ -136,12 +150,13 @@ class _Described:
             level=_level(job),
             priority_class=class_ref.name if class_ref else "",
             priority=workload.spec.priority,
-            why=self._why(),
+            reason=causes[0].reason if causes else None,
+            why=causes[0].sentence if causes else "",
         )
 
     @property
     def state(self) -> str:
-        return state(self.workload, self.cessions)
+        return state(self.workload, self.index.snapshot.cessions)
 
     @property
     def size(self) -> int:
@@ -153,69 +168,19 @@ class _Described:
             return self.job.spec.parallelism
         return sum(assignment.count for assignment in admission.podSetAssignments)
 
-    def _taken(self) -> Iterable[tuple[Cession, Target]]:
-        """The Cessions that it was a target of."""
-        uid = identity(self.workload)
-        for cession in self.cessions:
-            for target in cession.spec.targets:
-                if target.uid == uid:
-                    yield cession, target
-
     def _progress(self) -> tuple[int, int, str] | None:
         """(step, saved step, when), as it reported when it last ceded."""
-        for cession, target in self._taken():
-            status = cession.target_status(target.uid)
+        uid = identity(self.workload)
+        for cession in self.index.cessions_by_target.get(uid, ()):
+            status = cession.target_status(uid)
             if status.cededTime:
                 return status.step, status.durableStep, status.cededTime
         return None
 
-    def _why(self) -> str:
-        match self.state:
-            case "Waiting":
-                return self._why_it_waits()
-            case "Stopped":
-                return self._why_it_is_stopped()
-            case "Running":
-                return self._why_it_is_small()
-            case _:
-                return ""
 
-    def _why_it_waits(self) -> str:
-        workload = self.workload
-        for cession in self.cessions:
-            if cession.open and cession.spec.preemptor.uid == workload.metadata.uid:
-                targets = ", ".join(map(target_text, cession.spec.targets))
-                return f"Cession {cession.metadata.name} is {cession.status.phase}: {targets}"
-        if first := stopped_for(workload, self.cessions):
-            return f"is set aside until Cession {first.metadata.name} has ended"
-        reserved = condition(workload.status.conditions, names.QUOTA_RESERVED)
-        return reserved.message.rstrip(".") if reserved else ""
-
-    def _why_it_is_stopped(self) -> str:
-        if cession := stopped_for(self.workload, self.cessions):
-            return f"was stopped for {job_of(cession)} ({cession.spec.reason})"
-        return "its Workload is not active (spec.active is false)"
-
-    def _why_it_is_small(self) -> str:
-        pods_ready = condition(self.workload.status.conditions, names.PODS_READY)
-        if pods_ready and pods_ready.status == "False":
-            return f"its pods are not all ready: {pods_ready.message.rstrip('.')}"
-        desired = _desired(self.job) if self.job else None
-        if desired is None or self.size >= desired:
-            return ""
-        for cession, target in self._taken():
-            return self._taken_by(cession, target)
-        return ""
-
-    def _taken_by(self, cession: Cession, target: Target) -> str:
-        """What the newest Cession took, or is about to take."""
-        sizes_text = f"{target.fromSize} → {target.toSize} pods"
-        reason = f"for {job_of(cession)} ({cession.spec.reason})"
-        released = cession.target_status(target.uid).releasedTime
-        if released:
-            ago = durations.describe(self.now - unix(released))
-            return f"ceded {sizes_text} {reason}, {ago} ago"
-        return f"is asked to cede {sizes_text} {reason}" if cession.open else ""
+def without_ages(job_rows: Iterable[JobRow]) -> list[JobRow]:
+    """The rows without the durations in their sentences, which change with every second."""
+    return [replace(row, why=AGE.sub("", row.why)) for row in job_rows]
 
 
 # --- text -----------------------------------------------------------------------------------------

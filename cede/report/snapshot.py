@@ -6,8 +6,18 @@ from dataclasses import dataclass, field
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.kueue import ClusterQueue, Job, Lease, LocalQueue, Workload
-from cede.api.objects import unix
+from cede.api.kueue import ClusterQueue, Cohort, Job, Lease, LocalQueue, Workload
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    POLICIES,
+    Kind,
+    unix,
+)
+from cede.api.pod_state import Event, FieldWriter, ObservedPod
 from cede.api.policy import ClusterPolicy
 
 COMPONENT_BY_LEASE = {
@@ -17,13 +27,32 @@ COMPONENT_BY_LEASE = {
 DEFAULT_LEASE_SECONDS = 15
 
 
+@dataclass(frozen=True, slots=True)
+class DeploymentSpec:
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStatus:
+    availableReplicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Only the numbers of its pods."""
+
+    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
+    status: DeploymentStatus = field(default_factory=DeploymentStatus)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What the command has read.
 
     `leases` has no entry for a lease that the user may not read, and None for one that does not
-    exist. `unreadable` has a sentence for each object that this version cannot read. The last three
-    fields are read for `cede explain` only.
+    exist. `deployments` has those that could be read, and `unreadable` a sentence for each object
+    that this version cannot read. `incomplete` are the plurals of the kinds of which not all
+    objects were read. `cede status` reads the first part only, and `cede jobs` no pods.
     """
 
     policy: ClusterPolicy | None = None
@@ -32,9 +61,34 @@ class Snapshot:
     queues: Sequence[ClusterQueue] = ()
     leases: Mapping[str, Lease | None] = field(default_factory=dict)
     unreadable: Sequence[str] = ()
+    incomplete: frozenset[str] = frozenset()
+    # --- what surrounds a job
     workloads: Sequence[Workload] = ()
     local_queues: Sequence[LocalQueue] = ()
+    cohorts: Sequence[Cohort] = ()
     job: Job | None = None
+    deployments: Mapping[str, Deployment] = field(default_factory=dict)
+    # the WorkloadPriorityClasses; None: not read
+    priority_classes: frozenset[str] | None = None
+    # of the job that is explained; None: not read
+    pods: Sequence[ObservedPod] | None = None
+    # why its Job has too few pods
+    events: Sequence[Event] = ()
+    # who last wrote spec.active of its Workload
+    active_writer: FieldWriter | None = None
+
+    def knows(self, kind: Kind) -> bool:
+        """Whether all objects of this kind were read. Without that, nothing follows from one that
+        is not there."""
+        return kind.plural not in self.incomplete
+
+
+NOTHING_READ = Snapshot(
+    incomplete=frozenset(
+        kind.plural
+        for kind in (POLICIES, ALLOCATIONS, CESSIONS, CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES)
+    )
+)
 
 
 def leader(snapshot: Snapshot, now: float) -> str:
@@ -48,6 +102,13 @@ def leader(snapshot: Snapshot, now: float) -> str:
     if lease is None or not is_current(lease, now):
         return ""
     return lease.spec.holderIdentity or ""
+
+
+def leads(snapshot: Snapshot, now: float) -> bool | None:
+    """Whether a scheduler leads; None if that cannot be known."""
+    if names.SCHEDULER_LEASE not in snapshot.leases and snapshot.policy is None:
+        return None
+    return bool(leader(snapshot, now))
 
 
 def is_current(lease: Lease, now: float) -> bool:

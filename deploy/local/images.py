@@ -37,7 +37,7 @@ class Image:
 
 
 WHEEL_FOLDERS = ("cede", "elastic_runtime")
-CONTROLLER_FOLDERS = ("webhook", "scheduler", "quota_controller", *WHEEL_FOLDERS)
+CONTROLLER_FOLDERS = ("webhook", "scheduler", "quota_controller", "whatif", *WHEEL_FOLDERS)
 IMAGES = (
     Image(store.PAUSE, text=f'FROM {BASE}\nCMD ["sleep", "infinity"]\n'),
     Image(KUEUE, text='FROM scratch\nCOPY kueue /manager\nUSER 65532\nENTRYPOINT ["/manager"]\n'),

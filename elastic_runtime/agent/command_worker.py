@@ -17,6 +17,10 @@ from elastic_runtime.messages import (
     encode_line,
 )
 
+SAVES_AT_STOPS = (
+    "nothing was saved: a command under --restart or --signal is asked to save when it is to stop"
+)
+
 
 class CommandWorker(ABC):
     """`process`: the command, once it has been started. `record`: the newest one received.
@@ -101,6 +105,9 @@ class CommandWorker(ABC):
                 self._index = message.index
             case messages.Leave():
                 self.leaving = True
+            case messages.SaveRequested():
+                self.send(messages.Progress(save_message=SAVES_AT_STOPS))
+                return
             case messages.Ping():
                 self.send(messages.Pong())
                 return

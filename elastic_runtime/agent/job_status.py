@@ -36,6 +36,7 @@ def status(view: View, progress: JobProgress, silent_before: float) -> Status:
         message=progress.text(view.wanted),
         busy=describe(job_state, view, silent_before, progress.durable_step)
         + (slow_pod(own_seconds) if is_training else ""),
+        saveMessage=progress.save_message,
     )
 
 

@@ -1,13 +1,10 @@
 """PURE. How often a Workload has tried to preempt, and who pauses after a Cession that failed."""
 
 from cede.api.cession import Cession
+from cede.api.cession_pause import pause_s
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
 from scheduler.snapshot.snapshot import Snapshot
-
-FIRST_PAUSE_S = 30.0
-"""After the first Cession that failed; doubled with each further one, up to MAX_PAUSE_S."""
-MAX_PAUSE_S = 600.0
 
 
 def next_attempt(snapshot: Snapshot, uid: str) -> int:
@@ -45,9 +42,7 @@ def pause_left_s(snapshot: Snapshot, uid: str, now: float) -> float:
             ended = unix(cession.status.completionTime)
     if not failures:
         return 0.0
-    # the number of failures may be large
-    pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
-    return max(0.0, pause_s - snapshot.seconds_since(ended, now))
+    return max(0.0, pause_s(failures) - snapshot.seconds_since(ended, now))
 
 
 def _has_failed(cession: Cession) -> bool:

@@ -29,12 +29,21 @@ def after_admissions(
     return snapshot if quota is snapshot.quota else replace(snapshot, quota=quota)
 
 
+def next_admissions(snapshot: Snapshot, *, fair_sharing: bool) -> tuple[PendingWorkload, ...]:
+    """The Workloads that Kueue is about to admit, in its order."""
+    admissions = _Admissions(snapshot, (), fair_sharing=fair_sharing)
+    while admissions.run_cycle():
+        pass
+    return tuple(admissions.admitted)
+
+
 class _Admissions:
     """Kueue's cycles, one after the other. Each takes one head of each queue; under StrictFIFO
     nothing comes after a head that does not fit (Kueue: pkg/scheduler/scheduler.go)."""
 
     def __init__(self, snapshot: Snapshot, counted: Collection[str], *, fair_sharing: bool) -> None:
         self.working = WorkingQuota(snapshot.quota)
+        self.admitted = list[PendingWorkload]()
         self._fair_sharing = fair_sharing
         # of each queue, what is available on one flavor
         self._room = dict[str, dict[str, int]]()
@@ -79,6 +88,7 @@ class _Admissions:
         for head, usage in sorted(nominated, key=self._order):
             if self.working.fits(head.queue, usage):
                 self.working.add(head.queue, usage)
+                self.admitted.append(head)
                 self._room.clear()
             else:
                 # it is tried again in the next cycle

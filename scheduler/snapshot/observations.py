@@ -27,6 +27,10 @@ class Observed:
     # since when every pod that answers refuses our requests, and why; 0.0 and empty if one does not
     refused_since: float = 0.0
     refusal: str = ""
+    # the request for a save that it accepted last; why no pod accepted the last one, empty if one
+    # did
+    save_accepted: str = ""
+    save_refusal: str = ""
 
     def unsaved_s(self, now: float) -> float:
         """Seconds of work that are not saved, as far as this scheduler saw."""
@@ -71,6 +75,14 @@ def note_request(old: Observed | None, reason: str, size: int, now: float) -> Ob
     if known.asked_at and known.asked_for == reason:
         return replace(known, asked_size=size)
     return replace(known, asked_for=reason, asked_at=now, asked_size=size)
+
+
+def note_save(old: Observed | None, attempt: str, refusal: str) -> Observed:
+    """With a request for a save; `refusal` is empty if a pod accepted it."""
+    known = old or Observed()
+    if refusal:
+        return replace(known, save_refusal=refusal)
+    return replace(known, save_accepted=attempt, save_refusal="")
 
 
 def forget_request(old: Observed, size: int) -> Observed:

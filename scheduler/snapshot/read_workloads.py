@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
-from cede.api import durations, names, sizes
+from cede.api import durations, names, save_request, sizes
 from cede.api.kueue import Job, PodSetAssignment, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix, unix_or_zero
 from cede.api.resources import Quota, amount
@@ -211,6 +211,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
         unplaced_pods=pods.unplaced,
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),
+        save=save_request.read(notes),
     )
 
 

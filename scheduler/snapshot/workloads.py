@@ -7,6 +7,7 @@ from functools import cached_property
 
 from cede.api.objects import Key
 from cede.api.resources import Quota
+from cede.api.save_request import SaveRequest
 from cede.api.surplus import Base
 from elastic_runtime.contract import Status
 from scheduler.quota.pod_sets import PodSetRequest, describe_kind
@@ -151,6 +152,8 @@ class AdmittedWorkload:
     drains: bool = False
     # of a surplus: what it belongs to
     base: Base | None = None
+    # what its user wants saved now, and what became of that
+    save: SaveRequest | None = None
 
     @property
     def identity(self) -> str:

@@ -18,7 +18,6 @@ import aiohttp
 from kubernetes.aio.client.configuration import Configuration
 
 from cede.api.objects import JOBS, Json
-from cede.commands.connection import failure_sentence
 from cede.dashboard.feed import Feed
 from cede.dashboard.live import Live
 from cede.dashboard.server import Server
@@ -109,7 +108,7 @@ async def measure(url: str) -> Json:
     async with aiohttp.ClientSession(read_bufsize=1 << 21) as session:
         client = HttpClient(session, configuration, "bench")
         began = time.perf_counter()
-        running = asyncio.create_task(Live(client, feed, failure_sentence, "bench").run())
+        running = asyncio.create_task(Live(client, feed, "bench").run())
         await until_complete(feed)
         read_s = time.perf_counter() - began
         whole = feed.whole()

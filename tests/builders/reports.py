@@ -52,10 +52,17 @@ def policy(mode: str = "Enforce", **status: Any) -> ClusterPolicy:
 def allocation(
     name: str, ready: bool = True, message: str = "fine", **status: Any
 ) -> ComputeAllocation:
-    ready_condition = {"type": "Ready", "status": str(ready), "reason": "R", "message": message}
+    """With `spec`, its spec; with `reason`, that of condition Ready; with `nominal`, the GPUs of
+    type a100 that it owns by its spec."""
+    spec = status.pop("spec", {})
+    reason = status.pop("reason", "R")
+    if "nominal" in status:
+        nominal = {names.GPU: str(status.pop("nominal"))}
+        status["quotas"] = [{"instanceType": "a100", "nominal": nominal}]
+    ready_condition = {"type": "Ready", "status": str(ready), "reason": reason, "message": message}
     facts = {"observedGeneration": 1, "conditions": [ready_condition], "namespace": name} | status
     return ComputeAllocation.model_validate(
-        {"metadata": Meta(name=name, generation=1), "spec": {}, "status": facts}
+        {"metadata": Meta(name=name, generation=1), "spec": spec, "status": facts}
     )
 
 

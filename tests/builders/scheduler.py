@@ -181,6 +181,7 @@ def runtime_status(
     durable_step: int = 0,
     step_seconds: float = 0.0,
     parked: tuple[int, ...] = (),
+    save_message: str = "",
 ) -> Status:
     return Status(
         state=state,
@@ -191,6 +192,7 @@ def runtime_status(
         durableStep=durable_step,
         stepSeconds=step_seconds,
         parked=parked,
+        saveMessage=save_message,
     )
 
 

@@ -7,9 +7,13 @@ from cede.api import names
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
+    CLUSTER_QUEUES,
+    COHORTS,
     JOBS,
     LEASES,
+    LOCAL_QUEUES,
     POLICIES,
+    PRIORITY_CLASSES,
     WORKLOADS,
     Json,
     rfc3339,
@@ -47,6 +51,27 @@ def quota(type_: str, owns: int, uses: int, lends: int = 0, borrows: int = 0) ->
     return {"instanceType": type_} | {
         name: {GPU: str(amount), "cpu": "8"} for name, amount in amounts.items()
     }
+
+
+def put_queues(server: ApiServer, team: str, type_: str, owns: int, uses: int) -> None:
+    """The ClusterQueue and the LocalQueue of a team, with GPUs of one type."""
+    flavors = [{"name": type_, "resources": [{"name": GPU, "nominalQuota": str(owns)}]}]
+    usage = [{"name": type_, "resources": [{"name": GPU, "total": str(uses)}]}]
+    active = {"type": "Active", "status": "True", "reason": "Ready", "message": "fine"}
+    spec = {
+        "cohortName": "cede",
+        "resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}],
+    }
+    status = {"flavorsReservation": usage, "conditions": [active]}
+    server.put(CLUSTER_QUEUES, {"metadata": {"name": team}, "spec": spec, "status": status})
+    local = {"metadata": {"name": "default", "namespace": team}, "spec": {"clusterQueue": team}}
+    server.put(LOCAL_QUEUES, local)
+
+
+def put_cohort(server: ApiServer) -> None:
+    server.put(COHORTS, {"metadata": {"name": "cede"}, "spec": {}})
+    for name in ("training", "sweep", "inference"):
+        server.put(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 50})
 
 
 def allocation(team: str, *quotas: Json, waiting: int = 0, problem: str = "") -> Json:
@@ -93,7 +118,7 @@ def _workload(namespace: str, name: str, uid: str, size: int, waits: str, priori
     status: Json = {"conditions": conditions}
     if not waits:
         conditions.append({"type": names.ADMITTED, "status": "True", "lastTransitionTime": SINCE})
-        assignment = {"name": "main", "count": size, "flavors": {GPU: "a100"}}
+        assignment = {"name": "main", "count": size, "flavors": {GPU: "a100-80g"}}
         status["admission"] = {"clusterQueue": namespace, "podSetAssignments": [assignment]}
     container = {"name": "train", "resources": {"limits": {GPU: "1"}}}
     pods = {"name": "main", "count": size, "template": {"spec": {"containers": [container]}}}
@@ -203,6 +228,10 @@ def put_small_cluster(server: ApiServer) -> None:
     """Four teams on two instance types; vision took back four GPUs, and takes two more."""
     server.admission_hook = reviews(EVERYWHERE)
     put_leaders(server)
+    put_cohort(server)
+    for team, owns, uses in (("vision", 16, 12), ("research", 8, 12), ("speech", 8, 8)):
+        put_queues(server, team, "a100-80g", owns, uses)
+    put_queues(server, "robotics", "h100-80g", 8, 4)
     server.put(POLICIES, policy(**{"a100-80g": 32, "h100-80g": 16}))
     for body in (
         allocation("vision", quota("a100-80g", 16, 12, lends=4), quota("h100-80g", 4, 4)),
@@ -280,10 +309,12 @@ def put_large_cluster(server: ApiServer, teams: int = 100, jobs_each: int = 100)
     """Every second job runs; a hundred take-backs of the last day."""
     server.admission_hook = reviews(EVERYWHERE)
     put_leaders(server)
+    put_cohort(server)
     server.put(POLICIES, policy(**{"a100-80g": 8 * teams}))
     for index in range(teams):
         team = f"team-{index:03}"
         server.put(ALLOCATIONS, allocation(team, quota("a100-80g", 8, 8), waiting=jobs_each // 2))
+        put_queues(server, team, "a100-80g", 8, 8)
         for number in range(jobs_each):
             waits = "insufficient unused quota" if number % 2 else ""
             put_jobs(server, job(team, f"job-{number:04}", 4, desired=8, sizes="2-8", waits=waits))

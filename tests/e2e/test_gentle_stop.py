@@ -199,8 +199,8 @@ def test_a_job_that_shall_stop_does_not_come_back_by_itself(jobs: Cluster) -> No
 def test_a_train_job_of_cede_torch_is_restarted_in_its_pods_and_repeats_no_step_of_a_stop(
     jobs: Cluster,
 ) -> None:
-    """Its ranks save after the same step when it is stopped. When a pod is lost, the other one
-    stays."""
+    """Its ranks, two in each pod, save after the same step when it is stopped. When a pod is lost,
+    the other one stays."""
     folder = Path(jobs.kubeconfig).parent / "shared" / f"cede-torch-{uuid4().hex[:8]}"
     train_job = of_cede_torch(folder, 2, {names.GRACE: "1m"})
 
@@ -208,7 +208,7 @@ def test_a_train_job_of_cede_torch_is_restarted_in_its_pods_and_repeats_no_step_
         return restarted_steps(folder)
 
     def trains_beyond(step: int) -> bool:
-        return [line["world"] for line in steps() if line["step"] > step][-5:] == [2] * 5
+        return [line["world"] for line in steps() if line["step"] > step][-5:] == [4] * 5
 
     jobs.kubectl("apply", "--server-side", "-k", str(TREE / "deploy/components/trainer"))
     jobs.until(lambda: apply(jobs, train_job), "the TrainJob", 60)
@@ -220,7 +220,7 @@ def test_a_train_job_of_cede_torch_is_restarted_in_its_pods_and_repeats_no_step_
     jobs.until(lambda: trains_beyond(stopped_at + 20), "its next steps", 240)
     numbers = [line["step"] for line in steps()]
     assert numbers == [*range(1, len(numbers) + 1)]
-    assert {line["world"] for line in steps()} == {2}
+    assert {line["world"] for line in steps()} == {4}
 
     [first, second] = job_pods(jobs)
     jobs.kubectl("delete", "pod", "-n", RESEARCH, second["metadata"]["name"], "--grace-period=1")

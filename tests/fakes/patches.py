@@ -94,13 +94,15 @@ def with_status_apart(subresource: str, old: Json, new: Json) -> Json:
 def selected(body: Json, namespace: str, request: web.Request) -> bool:
     """Whether an object is in the namespace and matches the selectors of the request.
 
-    Supported are labels (`a=b`, `a`) and the field that every kind supports, its name.
+    Supported are labels (`a=b`, `a`), the field that every kind supports, its name, and the uid of
+    what an event is about.
     """
     metadata = body["metadata"]
     if namespace and metadata.get("namespace") != namespace:
         return False
     field = request.query.get("fieldSelector", "")
-    if field and field != f"metadata.name={metadata['name']}":
+    about = body.get("regarding", {}).get("uid")
+    if field and field not in (f"metadata.name={metadata['name']}", f"regarding.uid={about}"):
         return False
     labels = metadata.get("labels", {})
     for term in filter(None, request.query.get("labelSelector", "").split(",")):

@@ -47,6 +47,11 @@ async def answering(
         await runner.cleanup()
 
 
+def saved(status: Status) -> Status:
+    """After the step in which the job was asked."""
+    return replace(status, step=status.step + 1, durableStep=status.step + 1)
+
+
 class Runtime:
     """A pod of a job, on its own loopback address.
 
@@ -63,6 +68,9 @@ class Runtime:
         self.status = Status(state=State.TRAINING, size=size, step=10)
         # (size, Cession) of every request, in order
         self.requests: list[tuple[int, str]] = []
+        # how often it was asked to save; then its status is the one that `on_save` makes of it
+        self.saves = 0
+        self.on_save: Callable[[Status], Status] = saved
         # how often its status was read
         self.polls = 0
         self._nonces = Nonces(started_at=0.0)
@@ -87,6 +95,10 @@ class Runtime:
         assert refusal is None, refusal
         if request.method == "PUT":
             self._accept(body)
+        elif request.method == "POST":
+            assert request.path == contract.CHECKPOINT_PATH
+            self.saves += 1
+            self.status = self.on_save(self.status)
         else:
             self.polls += 1
             if self.status.state == State.RESIZING:

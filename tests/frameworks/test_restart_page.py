@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -88,8 +89,16 @@ class Line(LightningModule):
         return torch.optim.AdamW(self.parameters())
 
 
-def test_lightning_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GROUP_WORLD_SIZE", "1")
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """Lightning leaves its process group and a rank and a port, which later tests would take."""
+    with mock.patch.dict(os.environ, {"GROUP_WORLD_SIZE": "1"}):
+        yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("environment")
+def test_lightning_trains() -> None:
     loader = DataLoader(TensorDataset(torch.randn(64, 8)), batch_size=2)
     names: dict[str, Any] = {"os": os, "loader": loader, "steps": STEPS, "Trainer": Trainer}
     names["ModelCheckpoint"] = ModelCheckpoint

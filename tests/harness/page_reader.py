@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from cede.api.objects import Json, Key
-from cede.commands.connection import failure_sentence
 from cede.dashboard.feed import Feed
 from cede.dashboard.live import Live
 from cede.dashboard.server import Server
@@ -77,7 +76,7 @@ async def page_of(client: HttpClient) -> AsyncIterator[Reader]:
     feed = Feed()
     runner, address = await Server(feed, explain, TOKEN).start(0)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ENOUGH_S)) as session:
-        running = asyncio.create_task(Live(client, feed, failure_sentence, "here").run())
+        running = asyncio.create_task(Live(client, feed, "here").run())
         try:
             reader = Reader(session, address)
             await reader.until("cluster", "cluster", reading=False)

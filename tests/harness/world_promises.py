@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from cede.api.cession import Cession
+from cede.api.cession_pause import FIRST_PAUSE_S, MAX_PAUSE_S
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, OpenCession, SetWorkloadActive, UpdateCession
-from scheduler.cession.attempts import FIRST_PAUSE_S, MAX_PAUSE_S
 from scheduler.preemption.job_history import STOP_PAUSE_S
 from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.simulate.objects import Job, Workload

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
+from cede.api.wait_reasons import WaitReason
 from tests.integration.admin import Admin, condition_of, governed
+from tests.integration.explained import wait_for_reason
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-racks"
@@ -58,6 +60,7 @@ def test_a_job_for_one_rack_is_placed_in_one_or_waits(admin: Admin) -> None:
     """The quota would be enough for the job that waits."""
     admin.submit(one_rack_job(admin, "wide", 3))
     admin.wait_until_pending(TEAM, "wide", "topology")
+    wait_for_reason(admin.cluster, TEAM, "wide", WaitReason.NO_NODE_FITS)
     admin.delete_jobs(TEAM)
     admin.submit(one_rack_job(admin, "fits", 2))
     admin.wait_for_admission(TEAM, "fits")

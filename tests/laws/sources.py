@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.paths import TREE
 
-PACKAGES = ("cede", "webhook", "scheduler", "quota_controller", "elastic_runtime")
+PACKAGES = ("cede", "webhook", "scheduler", "quota_controller", "elastic_runtime", "whatif")
 PROJECT: dict[str, Any] = tomllib.loads((TREE / "pyproject.toml").read_text())
 
 

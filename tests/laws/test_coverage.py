@@ -8,6 +8,7 @@ from tests.paths import TREE
 FOLDERS = {"cede/api/": "cede_api/", "cede/kube/": "cede_kube/", "cede/": "cede_cli/"}
 """Folders whose unit tests have another name: a tests/unit/cede would be taken for the package."""
 CRD_MODELS = "tests/unit/cede_api/test_crd_definition.py"
+CAUSES = "tests/unit/cede_cli/report/causes/test_job_causes.py"
 COVERED_BY: dict[str, tuple[str, str]] = {
     "cede/api/allocation.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/allocation_status.py": (CRD_MODELS, "models only; every schema is checked there"),
@@ -21,11 +22,36 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/webhook/test_team.py",
         "which classes a team may use is checked there",
     ),
+    "cede/api/wait_reasons.py": (
+        "tests/unit/cede_api/test_reasons.py",
+        "every reason and its sentence are checked there",
+    ),
     "cede/api/team_security.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/team_quota.py": (CRD_MODELS, "models only; every schema is checked there"),
     "elastic_runtime/checkpointing/durable_files.py": (
         "tests/unit/elastic_runtime/checkpointing/test_checkpoint_directory.py",
         "two calls of the system; what fails in them is tried there, and for the mark of the best",
+    ),
+    "cede/commands/read_job.py": (
+        "tests/unit/cede_cli/commands/test_explain.py",
+        "what is read in each state of a job is checked there",
+    ),
+    "cede/report/causes/facts.py": (
+        CAUSES,
+        "dataclasses; their texts are checked there and in test_explanation.py",
+    ),
+    "cede/report/causes/index.py": (CAUSES, "every cause is looked up through it there"),
+    "cede/report/causes/idle.py": (
+        "tests/unit/cede_cli/report/causes/test_size.py",
+        "growth with and without idle quota is checked there",
+    ),
+    "cede/report/causes/queue_quota.py": (
+        "tests/unit/cede_cli/report/causes/test_quota.py",
+        "who holds what, and how much is kept, is checked there",
+    ),
+    "cede/extra.py": (
+        "tests/unit/cede_cli/test_cli.py",
+        "its sentence is compared there, and for the client in test_client.py",
     ),
     "cede/commands/read.py": (
         "tests/unit/cede_cli/commands/test_status.py",
@@ -165,6 +191,54 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scheduler/simulate/objects.py": (
         "tests/unit/scheduler/simulate/test_cluster.py",
         "records that the cluster fills",
+    ),
+    "cede/kube/failures.py": (
+        "tests/unit/cede_cli/commands/test_connection.py",
+        "every refusal of the API server is met there by a command",
+    ),
+    "scheduler/snapshot/kinds.py": (
+        "tests/unit/scheduler/test_controller.py",
+        "a table; the controller reads all of its kinds there",
+    ),
+    "whatif/answer.py": (
+        "tests/unit/whatif/test_questions.py",
+        "values, and the text of test_main.py",
+    ),
+    "whatif/assumptions.py": (
+        "tests/unit/whatif/test_questions.py",
+        "sentences; when each is printed is checked there",
+    ),
+    "whatif/changes.py": (
+        "tests/unit/whatif/test_questions.py",
+        "a value; every effect happens there",
+    ),
+    "whatif/draining.py": (
+        "tests/unit/whatif/test_questions.py",
+        "nodes are drained there, with and without room elsewhere",
+    ),
+    "whatif/effects.py": (
+        "tests/unit/whatif/test_passes.py",
+        "in any cluster, sizes and quota agree there after every effect",
+    ),
+    "whatif/live.py": (
+        "tests/unit/whatif/test_main.py",
+        "a cluster behind real HTTP is read there",
+    ),
+    "whatif/placing.py": (
+        "tests/unit/whatif/test_questions.py",
+        "pods that find a node, and that find none, are there",
+    ),
+    "whatif/quota.py": (
+        "tests/unit/whatif/test_questions.py",
+        "allocations are applied and nodes drained there",
+    ),
+    "whatif/teams.py": (
+        "tests/unit/whatif/test_questions.py",
+        "the figures of teams are compared there",
+    ),
+    "whatif/world.py": (
+        "tests/unit/whatif/test_passes.py",
+        "the objects that all effects change; in any cluster there",
     ),
 }
 """Module → (test file, why it has none of its own)."""

@@ -18,8 +18,8 @@ from cede.api.objects import Json
 from cede.api.resources import FlavorResource, Quota
 from cede.kube.decoding import decoder
 from deploy.local.binaries import run_go
-from scheduler.controller import KINDS
 from scheduler.quota.assignments import assign, assignments
+from scheduler.snapshot.kinds import KINDS
 from scheduler.snapshot.snapshot import RawObjects, Snapshot, take
 from tests.oracle.pictures import Picture
 from tests.paths import TREE

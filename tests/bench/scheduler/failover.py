@@ -29,8 +29,8 @@ from cede.api import names
 from cede.api.objects import LEASES, POLICIES, SECRETS, Json, rfc3339
 from cede.kube.client import HttpClient
 from cede.kube.errors import NotFound
-from scheduler.controller import KINDS
 from scheduler.root_key import ROOT_SECRET
+from scheduler.snapshot.kinds import KINDS
 from tests.bench.bare import free_ports
 from tests.bench.scheduler import pictures
 from tests.bench.scheduler.pictures import SIZES, Size

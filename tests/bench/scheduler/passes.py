@@ -19,9 +19,9 @@ import msgspec
 from cede.api.policy import PolicySpec
 from cede.kube.decoding import decoder
 from cede.kube.service import GC_THRESHOLDS
-from scheduler.controller import KINDS
 from scheduler.plan import plan
 from scheduler.snapshot import snapshot
+from scheduler.snapshot.kinds import KINDS
 from scheduler.snapshot.snapshot import RawObjects
 from tests.bench.scheduler import answers, pictures
 from tests.bench.scheduler.pictures import NOW, SCENARIOS, SIZES, Scenario, Size

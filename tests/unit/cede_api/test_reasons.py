@@ -1,4 +1,4 @@
-"""Every reason of a condition or event is in cede/api/reasons.py, with a sentence."""
+"""Every reason is in cede/api/reasons.py or cede/api/wait_reasons.py, with a sentence."""
 
 import ast
 import re
@@ -7,23 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from cede.api import reasons
+from cede.api import reasons, wait_reasons
 from cede.api.reasons import Reason
 from tests.paths import TREE
 
 REASON_TYPES = [
     value
-    for value in vars(reasons).values()
+    for value in (*vars(reasons).values(), wait_reasons.WaitReason)
     if isinstance(value, type) and issubclass(value, Reason) and value is not Reason
 ]
 ALL_REASONS = [reason for type_ in REASON_TYPES for reason in type_]
 COMPONENTS = ("cede", "quota_controller", "scheduler", "webhook")
+OWN_FILES = [TREE / "cede" / "api" / name for name in ("reasons.py", "wait_reasons.py", "names.py")]
 MODULES = [
     path
     for component in COMPONENTS
     for path in sorted((TREE / component).rglob("*.py"))
     # names.py has the condition types of Kueue, of which some are reasons of ours too
-    if path not in (TREE / "cede" / "api" / "reasons.py", TREE / "cede" / "api" / "names.py")
+    if path not in OWN_FILES
 ]
 WORDS_OF_KUBERNETES = {"Failed", "Pending", "Invalid", "Unreadable", "Ready"}
 """Conditions and phases of pods, and reasons of API errors: the code may have them as text."""
@@ -70,4 +71,4 @@ def test_components_have_no_reason_as_literal_text(path: Path) -> None:
         f"line {literal.lineno}: {literal.value!r}"
         for literal in reason_literals(ast.parse(path.read_text()))
     ]
-    assert not literals, "use the member of cede/api/reasons.py"
+    assert not literals, "use the member of cede/api/reasons.py or wait_reasons.py"

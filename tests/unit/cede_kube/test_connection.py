@@ -150,6 +150,19 @@ async def test_a_rotated_ca_is_read_again_when_the_server_is_not_trusted(
             await client.list(NODES, dict)
 
 
+async def test_in_a_pod_the_namespace_is_that_of_the_pod(tmp_path: Path, pod: Pod) -> None:
+    """Unless a kubeconfig or a context is named."""
+    async with ApiServer() as server:
+        pod.use(server)
+        pod.token.write_text("token")
+        pod.ca = certificate(tmp_path, "ca")
+        pod.ca.rename(tmp_path / "ca.crt")
+        (tmp_path / "namespace").write_text("team-b")
+        assert context_namespace() == "team-b"
+        path = kubeconfig(tmp_path / "config", server.url, "team-a")
+        assert context_namespace(path) == "team-a"
+
+
 async def test_a_kubeconfig_names_the_server_the_user_and_the_namespace(tmp_path: Path) -> None:
     async with ApiServer() as server:
         server.token = "from-file"

@@ -9,6 +9,7 @@ import yaml
 
 from deploy.monitoring import generate
 from deploy.monitoring.dashboards import DASHBOARDS
+from elastic_runtime import contract
 from tests.unit.docs.pages import DOCS
 
 RULES = yaml.safe_load((generate.FOLDER / "rules.yaml").read_text())
@@ -49,6 +50,20 @@ def test_every_dashboard_is_in_the_config_map() -> None:
     settings = yaml.safe_load((generate.FOLDER / "kustomization.yaml").read_text())
     (config_map,) = settings["configMapGenerator"]
     assert {*config_map["files"]} == {*generate.files()}
+
+
+def test_jobs_are_scraped_at_the_port_of_the_runtime() -> None:
+    (jobs,) = (
+        monitor["spec"]
+        for monitor in yaml.safe_load_all((generate.FOLDER / "monitors.yaml").read_text())
+        if monitor["kind"] == "ScrapeConfig"
+    )
+    (address,) = (
+        rule["replacement"]
+        for rule in jobs["relabelings"]
+        if rule.get("targetLabel") == "__address__"
+    )
+    assert address == f"$1:{contract.PORT}"
 
 
 def test_every_metric_of_cede_that_is_asked_for_is_documented() -> None:

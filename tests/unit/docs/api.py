@@ -1,4 +1,4 @@
-"""The page of the API, from the docstrings of what a training script uses."""
+"""The pages of both APIs, from the docstrings of what a script or a notebook uses."""
 
 import ast
 import inspect
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import elastic_runtime
+from cede.client import Client
 from elastic_runtime.checkpointing.save_format import Checkpoint
 from elastic_runtime.data.map_dataset import Loader
 from elastic_runtime.data.streams import Streams
@@ -73,6 +74,14 @@ def members() -> Iterator[Member]:
                 yield Member(f"{name}.{attribute}", value)
     for call, function in FUNCTIONS:
         yield Member(call, function)
+
+
+def client_members() -> Iterator[Member]:
+    """What a notebook uses."""
+    yield Member("Client", Client)
+    for name, value in vars(Client).items():
+        if not name.startswith("_"):
+            yield Member(f"client.{name}", value)
 
 
 def parse(docstring: str) -> Docstring:
@@ -143,6 +152,10 @@ def signature(member: Member) -> str:
 
 def page() -> str:
     return "\n\n".join("\n".join(_entry(member)) for member in members())
+
+
+def client_page() -> str:
+    return "\n\n".join("\n".join(_entry(member)) for member in client_members())
 
 
 def _entry(member: Member) -> Iterator[str]:

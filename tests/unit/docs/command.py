@@ -24,9 +24,18 @@ def page() -> str:
     """Options of all commands, exit codes, and then each command."""
     shared = [parameter for parameter in group().params if parameter.name != "output"]
     sections = [_wrapped(EXIT_CODES), "\n".join(_rows(shared))]
-    for name, command in group().commands.items():
+    for name, command in _commands(group()):
         sections.append("\n".join(_section(name, command)))
     return "\n\n".join(sections)
+
+
+def _commands(parent: typer.core.TyperGroup, words: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command with its words, such as `whatif submit`."""
+    for name, command in parent.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _commands(command, f"{words}{name} ")
+        else:
+            yield f"{words}{name}", command
 
 
 def _section(name: str, command: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY
 
 from cede.api import reasons
 from cede.api.reasons import Reason
+from cede.api.wait_reasons import WaitReason
 from elastic_runtime.integrations.transformers import arguments
 from tests.unit.docs.pages import DOCS
 
@@ -18,6 +19,7 @@ MARKERS = {
     DOCS / "metrics.md": ("metric_table",),
     DOCS / "api.md": ("api",),
     DOCS / "command.md": ("commands",),
+    DOCS / "notebooks.md": ("client",),
     DOCS / "transformers.md": ("refused_arguments",),
 }
 """Page → the markers in it."""
@@ -37,6 +39,7 @@ def table(marker: str) -> str:
         "metric_table": metric_table,
         "api": api.page,
         "commands": command.page,
+        "client": api.client_page,
         "refused_arguments": refused_arguments,
     }
     return tables[marker]()
@@ -85,12 +88,14 @@ def reason_tables() -> str:
         reasons.CessionReason,
         reasons.CessionPhase,
         reasons.SchedulerEvent,
+        reasons.SaveState,
+        WaitReason,
     )
     return "\n\n".join("\n".join(_reason_table(type_)) for type_ in types)
 
 
 def _reason_table(type_: type[Reason]) -> Iterator[str]:
-    yield f"{type_.__doc__}\n"
+    yield " ".join(str(type_.__doc__).split()) + "\n"
     yield "| reason | meaning |"
     yield "|---|---|"
     for reason in type_:

@@ -1,4 +1,4 @@
-"""What scripts use says what it takes, returns and raises."""
+"""What scripts and notebooks use says what it takes, returns and raises."""
 
 import ast
 import inspect
@@ -7,9 +7,9 @@ import textwrap
 import pytest
 
 import elastic_runtime
-from tests.unit.docs.api import Member, members, page, parameters_of, parse
+from tests.unit.docs.api import Member, client_members, members, page, parameters_of, parse
 
-MEMBERS = list(members())
+MEMBERS = [*members(), *client_members()]
 
 
 def test_every_public_name_is_on_the_page() -> None:

@@ -31,11 +31,14 @@ from tests.unit.docs.pages import Block, after, before, blocks
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
 from webhook.rules import complaints
+from whatif.__main__ import read_arguments
 
 # What changes in a script: tests/frameworks runs it before and after.
 DIFF_PAGES = {"docs/torchrun.md"}
 LANGUAGES = {"python", "sh", "yaml", "text", "mermaid", "diff"}
 PYTHON_PAGES = {"README.md", "docs/porting.md", "docs/runtime-reference.md"}
+# By tests/unit/cede_cli/test_client.py, against an API server in memory.
+CLIENT_PAGES = {"docs/notebooks.md"}
 # They need packages that are not in the environment of the other tests.
 FRAMEWORK_PAGES = {"docs/transformers.md"}
 
@@ -48,8 +51,9 @@ def test_every_block_has_a_language_that_is_checked() -> None:
 
 
 def test_python_is_on_the_pages_that_are_run() -> None:
-    """By tests/processes/test_guide.py and tests/frameworks."""
-    assert {block.page for block in blocks("python")} == PYTHON_PAGES | FRAMEWORK_PAGES
+    """By tests/processes/test_guide.py and the tests named above."""
+    pages = PYTHON_PAGES | FRAMEWORK_PAGES | CLIENT_PAGES
+    assert {block.page for block in blocks("python")} == pages
     for block in blocks("python"):
         ast.parse(block.text, str(block))
 
@@ -198,6 +202,8 @@ def check_python(words: list[str]) -> None:
             assert parsed.local or parsed.signal or parsed.restart
     elif words[2:4] == ["scheduler", "simulate"]:
         simulation.parser().parse_args(words[4:])
+    elif words[2] == "whatif":
+        read_arguments(words[3:])
     else:
         assert words[2] == "scheduler"
         read_flags(words[3:])
@@ -236,7 +242,12 @@ def check_cede(words: list[str]) -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     with group.make_context("cede", ["status"]) as context:
-        group.commands[words[1]].make_context(words[1], words[2:], parent=context).close()
+        command = group.commands[words[1]]
+        inner = command.make_context(words[1], words[2:], parent=context)
+        if isinstance(command, typer.core.TyperGroup):
+            words = words[1:]
+            command.commands[words[1]].make_context(words[1], words[2:], parent=inner).close()
+        inner.close()
 
 
 CHECKS: dict[str, Callable[[list[str]], object]] = {

@@ -15,10 +15,11 @@ from cede.kube.client import HttpClient
 from cede.kube.errors import NotFound, Unreachable
 from scheduler.__main__ import run
 from scheduler.apply import ACTIONS
-from scheduler.controller import KINDS, Controller
+from scheduler.controller import Controller
 from scheduler.leader_clock import MAX_GAP_S, LeaderClock
 from scheduler.metrics import ADMITTED
 from scheduler.root_key import ROOT_SECRET
+from scheduler.snapshot.kinds import KINDS
 from tests.fakes.api_server import ApiServer
 from tests.fakes.runtime import Runtime, loopback_address
 from tests.harness.scheduler import TwoTeams

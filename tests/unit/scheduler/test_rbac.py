@@ -17,7 +17,7 @@ from cede.api.objects import (
     WORKLOADS,
     Kind,
 )
-from scheduler import actions, server_actions
+from scheduler import actions, save_actions, server_actions
 from tests.paths import TREE
 
 Right = tuple[str, str, str]
@@ -35,6 +35,8 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
     actions.SetQueueingStrategy: ((CLUSTER_QUEUES, "patch", ""),),
     actions.RequestSize: (),
     actions.ResizeJob: ((JOBS, "patch", ""), EVENT),
+    save_actions.RequestSave: (),
+    save_actions.AnswerSave: ((JOBS, "patch", ""), EVENT),
     server_actions.DrainPod: ((PODS, "patch", ""),),
     server_actions.ScaleServer: ((DEPLOYMENTS, "patch", ""), EVENT),
     actions.SetWorkloadActive: ((WORKLOADS, "patch", ""),),

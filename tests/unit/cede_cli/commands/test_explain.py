@@ -1,11 +1,26 @@
 """`cede explain` against an API server over real HTTP."""
 
 import json
+from typing import Any
 
 import pytest
 
 from cede.api import names
-from cede.api.objects import JOBS, POLICIES, WORKLOADS
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    EVENTS,
+    JOBS,
+    LOCAL_QUEUES,
+    PODS,
+    POLICIES,
+    PRIORITY_CLASSES,
+    WORKLOADS,
+    Json,
+)
+from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.unit.cede_cli.conftest import Run
 
@@ -51,3 +66,103 @@ async def test_an_object_that_cannot_be_read_is_named_and_the_job_is_explained(
     code, text, errors = await cede("explain", "inference")
     assert (code, text.splitlines()[0]) == (0, "vision/inference: Waiting")
     assert errors.startswith("cede: this cede cannot read ClusterPolicy default: ")
+
+
+# --- what is read only for this job ---------------------------------------------------------------
+def put_workload(server: ApiServer, *, active: bool = True, **status: Any) -> None:
+    """The Workload of Job vision/inference."""
+    owner = {"kind": "Job", "name": "inference", "uid": "j", "controller": True}
+    fields: Json = {"f:spec": {"f:active": {}}}
+    metadata: Json = {
+        "name": "job-vision",
+        "namespace": "vision",
+        "uid": "w",
+        "ownerReferences": [owner],
+        "managedFields": [
+            {"manager": "kueue", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}}},
+            {"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z", "fieldsV1": fields},
+        ],
+    }
+    spec = {"queueName": "default", "active": active}
+    server.put(WORKLOADS, {"metadata": metadata, "spec": spec, "status": status})
+    queue = {"metadata": {"name": "default", "namespace": "vision"}}
+    server.put(LOCAL_QUEUES, queue | {"spec": {"clusterQueue": "vision"}})
+
+
+async def reason(cede: Run) -> str:
+    _, text, _ = await cede("explain", "inference", "-o", "json")
+    return str(json.loads(text)["reason"])
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_who_made_a_workload_inactive_is_named(server: ApiServer, cede: Run) -> None:
+    put_workload(server, active=False)
+    _, text, _ = await cede("explain", "inference")
+    assert "kubectl-edit wrote that" in text
+    assert "[DeactivatedByHand]" in text
+
+
+ADMISSION: Json = {
+    "conditions": [
+        {"type": "Admitted", "status": "True"},
+        {"type": "PodsReady", "status": "False", "message": "Not all pods are ready or succeeded"},
+    ],
+    "admission": {"clusterQueue": "vision", "podSetAssignments": [{"count": 1}]},
+}
+
+
+def put_pod(server: ApiServer, name: str, job: str, waiting: str) -> None:
+    labels = {names.POD_JOB_NAME: job}
+    state = {"waiting": {"reason": waiting, "message": "no such image"}}
+    container = {"name": "train", "image": "registry.example/none", "state": state}
+    status = {"phase": "Pending", "containerStatuses": [container]}
+    metadata = {"name": name, "namespace": "vision", "labels": labels}
+    server.put(PODS, {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": status})
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_the_pods_of_this_job_are_read_and_no_others(server: ApiServer, cede: Run) -> None:
+    put_workload(server, **ADMISSION)
+    put_pod(server, "other-0", "other", "ImagePullBackOff")
+    assert await reason(cede) == "PodsNotReady"
+    put_pod(server, "inference-0", "inference", "ImagePullBackOff")
+    _, text, _ = await cede("explain", "inference")
+    assert (
+        "1 of its 1 pods cannot pull image registry.example/none on node n1: ImagePullBackOff (no "
+        "such image). [ImageNotPulled]" in text
+    )
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_the_events_of_this_job_tell_why_it_has_no_pods(server: ApiServer, cede: Run) -> None:
+    put_workload(server, **ADMISSION)
+    job = {"name": "inference", "namespace": "vision"}
+    server.put(JOBS, {"metadata": job, "spec": {"parallelism": 2}, "status": {"active": 0}})
+    job_uid = (server.get(JOBS, ("vision", "inference")) or {})["metadata"]["uid"]
+    for uid in ("another", job_uid):
+        event = {
+            "metadata": {"name": f"e-{uid}", "namespace": "vision"},
+            "regarding": {"uid": uid},
+            "reason": "FailedCreate",
+            "note": f'Error creating: pods "{uid}" is forbidden: exceeded quota: small',
+        }
+        server.put(EVENTS, event)
+    _, text, _ = await cede("explain", "inference")
+    assert f'does not allow its pods: Error creating: pods "{job_uid}" is forbidden' in text
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_a_user_without_rights_beyond_the_namespace_gets_what_can_be_known(
+    server: ApiServer, cede: Run
+) -> None:
+    message = "couldn't assign flavors to pod set main: insufficient unused quota for "
+    lack = f"{message}nvidia.com/gpu in flavor a100, 4 more needed"
+    put_workload(server, conditions=[{"type": "QuotaReserved", "status": "False", "message": lack}])
+    shared = (POLICIES, ALLOCATIONS, CESSIONS, CLUSTER_QUEUES, COHORTS, PRIORITY_CLASSES, WORKLOADS)
+    for kind in shared:
+        server.script("GET", kind.path(), refuses(403, "Forbidden"))
+    code, text, errors = await cede("explain", "inference")
+    assert code == 0
+    assert "4 nvidia.com/gpu of that are in use. Who uses them could not be read." in text
+    assert len(errors.splitlines()) == 1
+    assert "you may not list cessions, clusterpolicies" in errors

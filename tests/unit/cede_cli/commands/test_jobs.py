@@ -6,7 +6,17 @@ import pytest
 import yaml
 
 from cede.api import names
-from cede.api.objects import CESSIONS, JOBS, WORKLOADS
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    POLICIES,
+    PRIORITY_CLASSES,
+    WORKLOADS,
+)
 from tests.builders.reports import stopping_cession
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
@@ -22,6 +32,8 @@ async def two_teams(server: ApiServer) -> None:
     put_job(server, "vision", "claim", 4, {})
     put_workload(server, "research", "gpt", admitted=True)
     put_workload(server, "vision", "claim", admitted=False)
+    queue = {"metadata": {"name": "default", "namespace": "vision"}}
+    server.put(LOCAL_QUEUES, queue | {"spec": {"clusterQueue": "vision"}})
 
 
 def put_job(
@@ -38,6 +50,7 @@ def put_workload(server: ApiServer, namespace: str, job: str, *, admitted: bool)
     metadata = {"name": f"job-{job}", "namespace": namespace, "ownerReferences": [owner]}
     class_ref = {"name": "training", "kind": "WorkloadPriorityClass"}
     spec = {"priorityClassRef": class_ref, "priority": 50, "podSets": [{"count": 4}]}
+    spec["queueName"] = "default"
     pending = {"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}
     status: dict[str, object] = {"conditions": [pending]}
     if admitted:
@@ -54,7 +67,25 @@ async def test_the_namespace_of_the_context_is_the_default(cede: Run) -> None:
     heading, row = text.splitlines()
     assert heading.split()[:4] == ["NAME", "STATE", "SIZE", "DESIRED"]
     cells = ["claim", "Waiting", "0", "4", "-", "-", "-", "-", "gentle", "stop", "training"]
-    assert row.split() == [*cells, "insufficient", "quota"]
+    assert row.split() == [*cells, "Kueue", "reports:", "insufficient", "quota."]
+
+
+async def test_the_reason_is_a_constant_that_can_be_counted(cede: Run) -> None:
+    _, text, _ = await cede("jobs", "-o", "json")
+    assert [row["reason"] for row in json.loads(text)] == ["OtherMessage"]
+
+
+async def test_jobs_are_shown_to_a_user_who_may_read_nothing_that_is_shared(
+    server: ApiServer, cede: Run
+) -> None:
+    for kind in (POLICIES, ALLOCATIONS, CESSIONS, CLUSTER_QUEUES, COHORTS, PRIORITY_CLASSES):
+        server.script("GET", kind.path(), refuses(403, "Forbidden"))
+    code, text, errors = await cede("jobs")
+    assert (code, "Kueue reports: insufficient quota." in text) == (0, True)
+    assert errors == (
+        "cede: you may not list cessions, clusterpolicies, clusterqueues, cohorts, "
+        "computeallocations, workloadpriorityclasses, so this answer knows less than it could\n"
+    )
 
 
 async def test_a_namespace_without_jobs(cede: Run) -> None:

@@ -16,22 +16,31 @@ from tests.unit.docs.test_blocks import check_job, commands
 SHORT = "submit train.py --sizes 2-8 --image registry.example/training"
 
 
-def guide_command() -> str:
-    """The line of the user guide that is said to make the elastic Job above it."""
+def guide_commands() -> list[str]:
     lines = [line for block, line in commands() if block.page == "docs/user-guide.md"]
-    return next(line for line in lines if line.startswith("cede submit"))
+    return [line for line in lines if line.startswith("cede submit")]
 
 
-def guide_job() -> Json:
+def guide_job(name: str) -> Json:
     documents = [yaml.safe_load(block.text) for block in blocks_of("docs/user-guide.md", "yaml")]
-    return next(document for document in documents if document["metadata"]["name"] == "gpt")
+    return next(document for document in documents if document["metadata"]["name"] == name)
 
 
-async def test_the_command_of_the_user_guide_makes_its_job(server: ApiServer, cede: Run) -> None:
-    words = shlex.split(guide_command())[1:]
-    code, text, _ = await cede(*words)
-    assert (code, yaml.safe_load(text)) == (0, guide_job())
+@pytest.mark.parametrize("name", ["gpt", "evaluate"])
+async def test_a_command_of_the_user_guide_makes_its_job(
+    server: ApiServer, cede: Run, name: str
+) -> None:
+    command = next(line for line in guide_commands() if name in line and "--dry-run" in line)
+    code, text, _ = await cede(*shlex.split(command)[1:])
+    assert (code, yaml.safe_load(text)) == (0, guide_job(name))
     assert not server.requests
+
+
+@pytest.mark.parametrize("command", guide_commands())
+async def test_every_submission_of_the_user_guide_is_accepted(cede: Run, command: str) -> None:
+    code, text, _ = await cede(*shlex.split(command)[1:], "--dry-run=client", "-o", "json")
+    assert code == 0
+    check_job(json.loads(text))
 
 
 async def test_the_shortest_command_makes_a_job_that_the_webhook_accepts(
@@ -53,6 +62,40 @@ async def test_arguments_are_for_the_script(cede: Run) -> None:
     assert "resources" not in container
 
 
+async def test_without_sizes_it_is_an_ordinary_job(cede: Run) -> None:
+    words = ["submit", "train.py", "--image", "registry.example/training", "--dry-run=client"]
+    _, text, _ = await cede(*words, "-o", "json")
+    job = json.loads(text)
+    assert "annotations" not in job["metadata"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["python", "train.py"]
+
+
+async def test_a_script_for_torchrun_is_restarted_and_its_image_needs_no_cede(cede: Run) -> None:
+    words = [*SHORT.split(), "--restart", "--runtime", "inject", "--dry-run=client", "-o", "json"]
+    _, text, _ = await cede(*words)
+    job = json.loads(text)
+    assert job["metadata"]["annotations"] == {"cede.dev/sizes": "2-8", "cede.dev/runtime": "inject"}
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == [
+        "python",
+        "-m",
+        "elastic_runtime",
+        "--restart",
+        "--",
+        "train.py",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--restart", "--desired=2"])
+async def test_what_only_an_elastic_job_has_needs_sizes(cede: Run, option: str) -> None:
+    image = "registry.example/training"
+    code, _, error = await cede("submit", "train.py", "--image", image, option)
+    assert code == 2
+    assert error.startswith(f"cede: {option.partition('=')[0]}: ")
+    assert "add sizes such as 2-8" in error
+
+
 async def test_the_desired_size_may_be_less_than_the_largest(cede: Run) -> None:
     _, text, _ = await cede(*SHORT.split(), "--desired", "4", "--dry-run=client", "-o", "yaml")
     assert yaml.safe_load(text)["spec"]["parallelism"] == 4
@@ -72,6 +115,7 @@ async def test_a_dry_run_says_so(server: ApiServer, cede: Run) -> None:
         pytest.param("--grace soon", "--grace: 'soon' is not a duration", id="grace"),
         pytest.param("--name My_Job", "--name: 'My_Job' is no name of a Job", id="name"),
         pytest.param("--gpus -1", "Invalid value for '--gpus'", id="GPUs"),
+        pytest.param("--runtime none", "Invalid value for '--runtime'", id="runtime"),
         pytest.param("--gpus many", "Invalid value for '--gpus'", id="GPUs that are no number"),
         pytest.param("--dry-run=server", "Invalid value for '--dry-run'", id="dry run"),
     ],
@@ -85,10 +129,10 @@ async def test_bad_input_is_one_line(
     assert not server.requests
 
 
-async def test_sizes_and_an_image_are_needed(cede: Run) -> None:
+async def test_an_image_is_needed(cede: Run) -> None:
     code, _, error = await cede("submit", "train.py")
     assert code == 2
-    assert "Missing option '--sizes'" in error
+    assert "Missing option '--image'" in error
 
 
 async def test_a_job_of_that_name_is_a_failure(cede: Run) -> None:

@@ -69,7 +69,8 @@ async def test_teams_and_jobs_are_tables_with_numbers(page: Browser) -> None:
     ]
     assert gpt[8:] == [
         "training 50",
-        "ceded 8 → 4 pods for vision/serve-ranker (ReclaimOwnQuota), 13 min ago",
+        "It ceded 8 → 4 pods for vision/serve-ranker (ReclaimOwnQuota), 13 min ago, and lost no "
+        "step.",
     ]
     assert await page.evaluate("document.title") == "Cede · here"
     await keep(page, "light")

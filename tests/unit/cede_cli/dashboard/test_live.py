@@ -22,7 +22,7 @@ async def test_a_job_that_shrinks_is_shown_with_its_reason(
     server.put(CESSIONS, cession("new", "robotics/policy-net", ("speech/tts", 6, 2)))
     row = await reader.until("jobs", "speech/tts/Job", size=2)
     row = await reader.until("jobs", "speech/tts/Job", step=4120)
-    assert row["why"].startswith("ceded 6 → 2 pods for robotics/policy-net (ReclaimOwnQuota)")
+    assert row["why"].startswith("It ceded 6 → 2 pods for robotics/policy-net (ReclaimOwnQuota)")
 
 
 async def test_what_is_deleted_is_gone(server: ApiServer, reader: Reader) -> None:

@@ -123,12 +123,9 @@ async def test_a_reader_whose_connection_broke_goes_on_where_it_was(
 async def test_an_explanation_is_that_of_the_command(reader: Reader) -> None:
     status, text = await reader.get("api/explain/research/gpt-7b")
     assert status == 200
-    assert json.loads(text) == {
-        "namespace": "research",
-        "name": "gpt-7b",
-        "state": "Running",
-        "sentences": ["gpt-7b runs.", "<b>It</b> is no markup."],
-    }
+    explained = json.loads(text)
+    assert (explained["name"], explained["state"]) == ("gpt-7b", "Running")
+    assert explained["sentences"] == ["gpt-7b runs.", "<b>It</b> is no markup."]
 
 
 @pytest.mark.parametrize("after", ["", "x", "-1", "1.5", "²"])

@@ -74,7 +74,7 @@ async def test_who_may_read_very_many_namespaces_one_by_one_sees_the_first(
     shown = {row["namespace"] for row in page["jobs"].values()}
     assert shown == set(many[:MAX_WATCHED])
     assert page["cluster"]["cluster"]["rights"].endswith(
-        "a page watches 40 namespaces one by one at most: the jobs in t-40, t-41, t-42 and 17 more."
+        "a page watches 28 namespaces one by one at most: the jobs in t-28, t-29, t-30 and 29 more."
     )
 
 

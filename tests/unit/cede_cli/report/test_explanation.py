@@ -1,21 +1,20 @@
 """The sentences of `cede explain`: why a job waits, or what happened to it."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from cede.api import names
 from cede.api.kueue import Job, JobSpec, Workload
-from cede.api.objects import Meta, OwnerReference
-from cede.api.policy import ClusterPolicy, PolicySpec
-from cede.api.resources import Resources
-from cede.report.explanation import explain, nominal_quota, requests
+from cede.api.objects import Meta, OwnerReference, rfc3339
+from cede.api.wait_reasons import WaitReason
+from cede.report.explanation import explain
 from tests.builders.reports import (
     ADMITTED,
     NOW,
     PENDING,
-    cluster_queue,
     condition,
     policy,
     snapshot,
@@ -24,41 +23,37 @@ from tests.builders.reports import (
 from tests.builders.scheduler import cession
 
 KEY = ("vision", "claim")
-FIRST_COME = ClusterPolicy(spec=PolicySpec(idleCompute="FirstCome"))
 NOT_READY = condition(names.PODS_READY, False, "2 of 4")
 EVICTED = condition(names.EVICTED, True, "killed")
 
 
 # --- waiting --------------------------------------------------------------------------------------
+LACKS = (
+    "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in "
+    "flavor a100, 4 more needed"
+)
+LENT = workload(condition(names.QUOTA_RESERVED, False, LACKS))
+FAILED = cession("Failed", completionTime=rfc3339(NOW - 10), message="No room.")
+FAILED.spec.preemptor.uid = "uid-claim"
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
         pytest.param(
             {}, "It waits in ClusterQueue vision for 5 min with priority 50.", id="where it waits"
         ),
-        pytest.param({}, "Kueue reports: couldn't assign flavors", id="in Kueue's words"),
+        pytest.param({}, "4 nvidia.com/gpu of a100 are lent. [LentQuotaInUse]", id="the cause"),
+        pytest.param({}, "What would change it: jobs of these teams end or shrink.", id="cure"),
+        pytest.param({}, "When: there is no ground for an estimate.", id="no estimate"),
         pytest.param(
-            {}, "the jobs that it may preempt hold too little, or have run", id="no target"
+            {"cessions": [FAILED]},
+            "When: in 20 s at the earliest (the pause after a Cession that failed).",
+            id="an estimate and its ground",
         ),
-        pytest.param(
-            {"workloads": [workload(PENDING, pods=8)]},
-            "It asks for 8 nvidia.com/gpu, and its queue owns 4 nvidia.com/gpu. It is admitted "
-            "only when capacity is idle, or when teams that borrow more can give.",
-            id="more than its own quota",
-        ),
-        pytest.param(
-            {"workloads": [workload(PENDING, pods=8)], "policy": FIRST_COME},
-            "It is admitted only when capacity is idle.",
-            id="the same without fair shares",
-        ),
-        pytest.param({"policy": policy("Observe")}, "mode is Observe", id="mode Observe"),
-        pytest.param({"leases": {}}, "No scheduler leads", id="no scheduler"),
-        pytest.param(
-            {"policy": policy(preemption="Kueue")},
-            "Cede does not preempt now, and Kueue preempts by its own rules",
-            id="a scheduler that has just come back",
-        ),
-        pytest.param({"local_queues": ()}, "which does not exist", id="no such queue"),
+        pytest.param({"policy": policy("Observe")}, "[PolicyObserves]", id="mode Observe"),
+        pytest.param({"leases": {}}, "No scheduler of Cede leads", id="no scheduler"),
+        pytest.param({"local_queues": ()}, "It waits in LocalQueue default", id="no such queue"),
         pytest.param(
             {"cessions": [cession("Asked")]},
             "Cession c-1, 0 s ago, is Asked: research/gpt 8 → 4. Reason: because",
@@ -77,7 +72,7 @@ EVICTED = condition(names.EVICTED, True, "killed")
     ],
 )
 def test_why_a_job_waits(changed: dict[str, Any], sentence: str) -> None:
-    facts = {"workloads": [workload(PENDING)]} | changed
+    facts = {"workloads": [LENT]} | changed
     explanation = explain(KEY, snapshot(**facts), NOW)
     assert explanation.state == "Waiting"
     assert sentence in " ".join(explanation.sentences), explanation.sentences
@@ -96,7 +91,7 @@ def test_why_a_job_waits(changed: dict[str, Any], sentence: str) -> None:
         pytest.param(
             workload(ADMITTED, NOT_READY, admitted=True),
             "Running",
-            "not all ready: 2 of 4.",
+            "not all ready for 60 s: 2 of 4.",
             id="starts",
         ),
         pytest.param(workload(EVICTED, active=False), "Stopped", "not active", id="stopped"),
@@ -124,7 +119,12 @@ def test_what_happened_to_a_job(workload_: Workload, state: str, sentence: str) 
             "waits before claim, for which capacity is released.",
             id="it waited",
         ),
-        pytest.param("job-uid-gpt", "Stopped", "not active", id="it was a target"),
+        pytest.param(
+            "job-uid-gpt",
+            "Stopped",
+            "It was stopped for vision/claim (ReclaimOwnQuota). It runs again when Cession c-1",
+            id="it was a target",
+        ),
     ],
 )
 def test_a_job_that_is_inactive_for_another_one(uid: str, state: str, sentence: str) -> None:
@@ -230,17 +230,17 @@ def test_a_target_reads_for_whom_and_how_far(progress: dict[str, Any], sentence:
     assert text.endswith("Reason: because.")
 
 
+def test_the_facts_are_those_of_the_first_cause_and_can_be_printed() -> None:
+    facts = explain(KEY, snapshot(workloads=[LENT], incomplete=frozenset({"nodes"})), NOW)
+    assert (facts.reason, facts.not_read) == (WaitReason.LENT_QUOTA_IN_USE, ("nodes",))
+    printed = json.loads(json.dumps(asdict(facts)))
+    assert printed["reason"] == "LentQuotaInUse"
+    assert printed["why"] == printed["causes"][0]["sentence"]
+    assert printed["causes"][0]["shortage"]["missing"] == "4"
+
+
 def test_sizes_that_are_not_valid_are_reported() -> None:
     explanation = explain(("research", "gpt"), snapshot(job=elastic_job("8-2")), NOW)
     assert "Its allowed sizes are not valid: '8-2' runs from 8 down to 2" in " ".join(
         explanation.sentences
     )
-
-
-# --- amounts --------------------------------------------------------------------------------------
-def test_the_requests_of_a_workload_are_those_of_all_its_pods() -> None:
-    assert requests(workload(pods=3)) == Resources({names.GPU: 3, "cpu": 3000})
-
-
-def test_the_nominal_quota_of_a_queue_is_its_sum_over_flavors() -> None:
-    assert nominal_quota(cluster_queue(gpus=4)) == Resources({names.GPU: 4})

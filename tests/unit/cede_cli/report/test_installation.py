@@ -12,15 +12,13 @@ from cede.api.objects import Meta, rfc3339
 from cede.report.installation import (
     COMPONENTS,
     CRDS,
-    Deployment,
-    DeploymentSpec,
-    DeploymentStatus,
     Finding,
     Installation,
     State,
     Unread,
     findings,
 )
+from cede.report.snapshot import Deployment, DeploymentSpec, DeploymentStatus
 from tests.builders.reports import LEASE, LEASES, policy, stopping_cession
 
 NOW = 10_000.0

@@ -10,11 +10,12 @@ from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Job, Workload
 from cede.api.objects import rfc3339
-from cede.report.jobs import JobRow, job_table, rows
+from cede.api.wait_reasons import WaitReason
+from cede.report.jobs import JobRow, job_table, rows, without_ages
 from tests.builders.reports import ADMITTED, NOW, condition, stopping_cession, workload
 
 UID = "uid-gpt"
-PENDING = condition(names.QUOTA_RESERVED, False, "insufficient unused quota.")
+PENDING = condition(names.QUOTA_RESERVED, False, "a reason of a new kind.")
 ADMISSION = workload(ADMITTED, admitted=True)
 
 
@@ -73,12 +74,15 @@ def test_a_job_that_shrank_says_for_whom_and_where_it_was() -> None:
     times: dict[str, Any] = {"cededTime": rfc3339(NOW - 300), "releasedTime": rfc3339(NOW - 290)}
     shrunk = row(ADMISSION, cession(step=120, durableStep=100, **times))
     assert (shrunk.step, shrunk.saved_step, shrunk.reported) == (120, 100, rfc3339(NOW - 300))
-    assert shrunk.why == ("ceded 8 → 2 pods for vision/inference (ReclaimOwnQuota), 4 min ago")
+    assert shrunk.reason is WaitReason.SHRUNK_FOR_CESSION
+    assert shrunk.why == (
+        "It ceded 8 → 2 pods for vision/inference (ReclaimOwnQuota), 4 min ago, and lost no step."
+    )
 
 
 def test_a_job_that_has_not_released_yet_is_asked() -> None:
     why = row(ADMISSION, cession("Asked"), size=7).why
-    assert why == "is asked to cede 8 → 2 pods for vision/inference (ReclaimOwnQuota)"
+    assert why == "It is asked to cede 8 → 2 pods for vision/inference (ReclaimOwnQuota)."
 
 
 def test_nothing_is_invented_about_a_small_job() -> None:
@@ -90,22 +94,32 @@ def test_a_stopped_job_names_the_one_that_it_was_stopped_for() -> None:
     stopped = its(workload(PENDING, active=False), **{names.STOPPED_FOR: "c-1"})
     [only] = rows([job()], [stopped], [cession("Asked", 0)], NOW)
     assert (only.state, only.size) == ("Stopped", 0)
-    assert only.why == "was stopped for vision/inference (ReclaimOwnQuota)"
+    assert only.reason is WaitReason.STOPPED_FOR_CESSION
+    assert only.why == (
+        "It was stopped for vision/inference (ReclaimOwnQuota). It runs again when Cession c-1 has "
+        "ended and quota is free."
+    )
 
 
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        pytest.param(workload(PENDING), "insufficient unused quota", id="what Kueue reports"),
-        pytest.param(workload(), "", id="Kueue reports nothing"),
+        pytest.param(
+            workload(PENDING), "Kueue reports: a reason of a new kind.", id="what Kueue reports"
+        ),
+        pytest.param(
+            workload(),
+            "Kueue has not reported yet that it has tried its Workload, which exists for 5 min.",
+            id="Kueue reports nothing",
+        ),
         pytest.param(
             workload(active=False),
-            "its Workload is not active (spec.active is false)",
+            "Its Workload is not active (spec.active is false), so Kueue does not admit it.",
             id="inactive by hand",
         ),
         pytest.param(
             workload(ADMITTED, condition(names.PODS_READY, False, "1 of 4."), admitted=True),
-            "its pods are not all ready: 1 of 4",
+            "Its pods are not all ready for 60 s: 1 of 4.",
             id="pods that are not ready",
         ),
     ],
@@ -117,7 +131,10 @@ def test_why(item: Workload, why: str) -> None:
 def test_a_job_that_waits_names_the_cession_that_releases_for_it() -> None:
     released_for = cession("Asked")
     released_for.spec.preemptor.uid = "w"
-    assert row(workload(PENDING), released_for).why == "Cession c-1 is Asked: research/gpt 8 → 2"
+    assert row(workload(PENDING), released_for).why == (
+        "Cession c-1 takes what it lacks from research/gpt 8 → 2 (ReclaimOwnQuota), and waits "
+        "until they have saved."
+    )
 
 
 def test_a_job_of_another_kind_has_the_pods_of_its_workload() -> None:
@@ -128,7 +145,8 @@ def test_a_job_of_another_kind_has_the_pods_of_its_workload() -> None:
 
 def test_a_job_without_a_workload_waits_for_kueue() -> None:
     [only] = rows([job()], [], [], NOW)
-    assert (only.state, only.why) == ("Waiting", "Kueue has created no Workload for it yet")
+    assert (only.state, only.reason) == ("Waiting", WaitReason.NO_WORKLOAD)
+    assert only.why.startswith("Kueue has created no Workload for it yet")
     assert only.priority_class == "training"
 
 
@@ -146,6 +164,14 @@ def test_a_guard_is_no_job() -> None:
 def test_a_desired_size_that_is_no_number_is_unknown() -> None:
     [only] = rows([job(desired="many")], [its(ADMISSION)], [], NOW)
     assert only.desired is None
+
+
+def test_a_row_changes_by_more_than_a_duration() -> None:
+    now = row(workload())
+    [later] = rows([job(2)], [its(workload())], [], NOW + 61)
+    assert now != later
+    assert without_ages([now]) == without_ages([later])
+    assert without_ages([now]) != without_ages([row(workload(PENDING))])
 
 
 def test_the_table_shows_the_age_of_a_report_and_the_weight_if_wide() -> None:

@@ -157,8 +157,11 @@ async def test_messages_on_size_saves_and_failures_stand_beside_each_other() -> 
     assert job.status().message == (
         "pod 1 gave up: KeyError: 'x'; the disk is full; 2 workers do nothing"
     )
+    # a controller that asked for a save must not take the others for its failure
+    assert job.status().saveMessage == "the disk is full"
     await report_to(job, report(0, progress=Progress(save_message="")))
     assert job.status().message == "pod 1 gave up: KeyError: 'x'; 2 workers do nothing"
+    assert not job.status().saveMessage
 
 
 async def test_what_a_pod_gave_up_for_is_forgotten_when_it_trains_again() -> None:

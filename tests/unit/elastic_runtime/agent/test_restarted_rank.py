@@ -11,6 +11,7 @@ import pytest
 
 from elastic_runtime import messages
 from elastic_runtime.agent import restarted_rank
+from elastic_runtime.agent.command_worker import SAVES_AT_STOPS
 from elastic_runtime.agent.hang_detection import Patience
 from elastic_runtime.agent.restarted_rank import RestartedRank
 from elastic_runtime.agent.script_watch import ScriptWatch
@@ -272,6 +273,14 @@ async def test_a_script_that_is_not_known_to_make_progress_may_take_its_time(mak
     agent.tell(PAIR)
     assert isinstance(await agent.answer(), messages.Formed)
     assert await agent.answer() == messages.ScriptEnded()
+
+
+async def test_a_request_to_save_is_answered_by_why_it_cannot_be_met(make: Make) -> None:
+    agent = await make(SAVES)
+    agent.tell(PAIR)
+    assert isinstance(await agent.answer(), messages.Formed)
+    agent.writer.write(encode_line(messages.SaveRequested()))
+    assert await agent.answer() == messages.Progress(save_message=SAVES_AT_STOPS)
 
 
 async def test_after_a_good_run_the_status_names_no_failure(

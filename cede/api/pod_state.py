@@ -1,0 +1,132 @@
+"""PURE. What pods, the events of their Job and the writers of a field tell about a job that does
+not run. Only the fields that an explanation needs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cede.api.objects import Condition, Meta
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerWaiting:
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEnded:
+    exitCode: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    waiting: ContainerWaiting | None = None
+    terminated: ContainerEnded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    name: str = ""
+    image: str = ""
+    ready: bool = False
+    restartCount: int = 0
+    state: ContainerState = field(default_factory=ContainerState)
+    lastState: ContainerState = field(default_factory=ContainerState)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedStatus:
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    initContainerStatuses: tuple[ContainerStatus, ...] = ()
+    containerStatuses: tuple[ContainerStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingGate:
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSpec:
+    nodeName: str = ""
+    schedulingGates: tuple[SchedulingGate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPod:
+    """A pod of the job that is explained, with the states of its containers."""
+
+    metadata: Meta = field(default_factory=Meta)
+    spec: ObservedSpec = field(default_factory=ObservedSpec)
+    status: ObservedStatus = field(default_factory=ObservedStatus)
+
+    @property
+    def containers(self) -> Iterable[ContainerStatus]:
+        yield from self.status.initContainerStatuses
+        yield from self.status.containerStatuses
+
+
+@dataclass(frozen=True, slots=True)
+class EventSeries:
+    lastObservedTime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of the group events.k8s.io."""
+
+    metadata: Meta = field(default_factory=Meta)
+    reason: str = ""
+    note: str = ""
+    eventTime: str | None = ""
+    deprecatedLastTimestamp: str | None = ""
+    series: EventSeries | None = None
+
+    @property
+    def last_time(self) -> str:
+        """When it last happened; empty if it does not say."""
+        series = self.series.lastObservedTime if self.series else ""
+        return series or self.deprecatedLastTimestamp or self.eventTime or ""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWriter:
+    """Which fields a client has written last, as the API server records it."""
+
+    manager: str = ""
+    time: str = ""
+    fieldsV1: dict[str, Any] = field(default_factory=dict)
+
+    def wrote(self, *path: str) -> bool:
+        """Whether it wrote the field, such as `("spec", "active")`."""
+        fields: Any = self.fieldsV1
+        for name in path:
+            if not isinstance(fields, dict) or f"f:{name}" not in fields:
+                return False
+            fields = fields[f"f:{name}"]
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenMeta:
+    name: str = ""
+    namespace: str = ""
+    managedFields: tuple[FieldWriter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFields:
+    """An object of which only the writers of its fields are read."""
+
+    metadata: WrittenMeta = field(default_factory=WrittenMeta)
+
+    def writer(self, *path: str) -> FieldWriter | None:
+        """Who last wrote the field; None if nobody did, or if it is not recorded."""
+        writers = [entry for entry in self.metadata.managedFields if entry.wrote(*path)]
+        return max(writers, key=lambda entry: entry.time, default=None)

@@ -1,0 +1,110 @@
+"""Reads one job and what explains it: its pods and events only when they may tell something."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cede.api import kueue, names, objects
+from cede.api.objects import Key, condition, is_true
+from cede.api.pod_state import Event, FieldWriter, ObservedPod, WrittenFields
+from cede.commands.read import Reader, read_around
+from cede.kube.errors import Forbidden, NotFound
+from cede.report.snapshot import Snapshot
+from cede.report.workload_state import current
+
+if TYPE_CHECKING:
+    from cede.kube.client import Client
+
+POD_LABELS = {
+    "Job": names.POD_JOB_NAME,
+    "JobSet": names.JOB_SET_NAME,
+}
+"""Kind of the Workload's owner → the label of its pods that has the owner's name."""
+
+
+async def read_explained(client: "Client", key: Key) -> tuple[Snapshot, list[str]]:
+    """The Job or Workload of this name with its surroundings, and what could not be read.
+
+    Raises Forbidden if the user may not list the Workloads of the namespace.
+    """
+    namespace, name = key
+    reader = Reader(client)
+    around = await read_around(reader, namespace)
+    workloads, _ = await client.list(
+        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=reader.unreadable
+    )
+    own = [workload for workload in workloads if _is_named(workload, name)]
+    job = await _job(client, (namespace, _job_name(own, name)))
+    snapshot = replace(around, workloads=workloads, job=job)
+    if own:
+        snapshot = replace(snapshot, **await _details(reader, current(own), job, workloads))
+    return reader.finished(snapshot), reader.warnings()
+
+
+def _is_named(workload: kueue.Workload, name: str) -> bool:
+    owners = {owner.name for owner in workload.metadata.ownerReferences}
+    return name == workload.metadata.name or name in owners
+
+
+def _job_name(workloads: Sequence[kueue.Workload], name: str) -> str:
+    for workload in workloads:
+        if workload.metadata.name == name:
+            owners = workload.metadata.ownerReferences
+            return next((owner.name for owner in owners if owner.kind == "Job"), name)
+    return name
+
+
+async def _job(client: "Client", key: Key) -> kueue.Job | None:
+    try:
+        return await client.get(objects.JOBS, kueue.Job, key)
+    except (NotFound, Forbidden):
+        return None
+
+
+async def _details(
+    reader: Reader,
+    workload: kueue.Workload,
+    job: kueue.Job | None,
+    of_namespace: list[kueue.Workload],
+) -> dict[str, Any]:
+    """The fields of a Snapshot that its state asks for."""
+    conditions = workload.status.conditions
+    if is_true(conditions, names.FINISHED):
+        return {}
+    if not workload.spec.active:
+        return {"active_writer": await _active_writer(reader.client, workload.metadata.key)}
+    if workload.status.admission is None:
+        # who has what it lacks
+        everywhere = await reader.all(objects.WORKLOADS, kueue.Workload)
+        return {"workloads": everywhere or of_namespace}
+    ready = condition(conditions, names.PODS_READY)
+    is_small = job is not None and names.SIZES in job.metadata.annotations
+    if ready is not None and ready.status == "True" and not is_small:
+        return {}
+    return await _pods(reader, workload, job)
+
+
+async def _active_writer(client: "Client", key: Key) -> FieldWriter | None:
+    try:
+        written = await client.get(objects.WORKLOADS, WrittenFields, key)
+    except NotFound:
+        return None
+    return written.writer("spec", "active")
+
+
+async def _pods(reader: Reader, workload: kueue.Workload, job: kueue.Job | None) -> dict[str, Any]:
+    """Those of the job, and why its controller could not make more."""
+    namespace = workload.metadata.namespace
+    owners = [owner for owner in workload.metadata.ownerReferences if owner.kind in POD_LABELS]
+    if not owners:
+        return {}
+    labels = f"{POD_LABELS[owners[0].kind]}={owners[0].name}"
+    pods = await reader.all(objects.PODS, ObservedPod, namespace=namespace, labels=labels)
+    if objects.PODS.plural in reader.forbidden:
+        return {}
+    facts: dict[str, Any] = {"pods": pods}
+    if job is not None and job.status.active < job.spec.parallelism:
+        facts["events"] = await reader.all(
+            objects.EVENTS, Event, namespace=namespace, fields=f"regarding.uid={job.metadata.uid}"
+        )
+    return facts

@@ -1,0 +1,1 @@
+"""Why a job waits, is stopped, lacks pods or is smaller than its user wants."""

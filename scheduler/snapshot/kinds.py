@@ -1,0 +1,49 @@
+"""PURE. The kinds of objects that a snapshot is made of."""
+
+from typing import Any
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
+from cede.api.kueue import (
+    ClusterQueue,
+    Cohort,
+    Deployment,
+    Job,
+    LocalQueue,
+    Node,
+    Pod,
+    ResourceFlavor,
+    Workload,
+)
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    DEPLOYMENTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    Kind,
+)
+
+KINDS: dict[str, tuple[Kind, type[Any]]] = {
+    "workloads": (WORKLOADS, Workload),
+    "jobs": (JOBS, Job),
+    "deployments": (DEPLOYMENTS, Deployment),
+    "pods": (PODS, Pod),
+    "nodes": (NODES, Node),
+    "cluster_queues": (CLUSTER_QUEUES, ClusterQueue),
+    "local_queues": (LOCAL_QUEUES, LocalQueue),
+    "cohorts": (COHORTS, Cohort),
+    "resource_flavors": (RESOURCE_FLAVORS, ResourceFlavor),
+    "allocations": (ALLOCATIONS, ComputeAllocation),
+    "cessions": (CESSIONS, Cession),
+}
+"""By the field of RawObjects: what is read for it."""
+LABELS = {"deployments": names.SERVER}
+"""By the same: which labels the cached objects have. Of Deployments these are the servers."""

@@ -1,0 +1,28 @@
+"""Reads the cluster with the rights of whoever asks. Nothing is written."""
+
+import time
+from typing import Any
+
+from cede.api.objects import NAMESPACES, POLICIES
+from cede.api.policy import ClusterPolicy
+from cede.kube.client import Client
+from cede.kube.errors import Unreadable
+from cede.kube.failures import failure_sentence
+from scheduler.snapshot.kinds import KINDS, LABELS
+from scheduler.snapshot.snapshot import RawObjects
+from whatif.questions import Picture
+from whatif.world import assume_runtimes
+
+
+async def read_picture(client: Client) -> tuple[Picture, list[str]]:
+    """The cluster as it is, and a sentence for each object that cannot be read. Raises ApiError."""
+    errors = list[Unreadable]()
+    objects: dict[str, Any] = {}
+    for field, (kind, cls) in KINDS.items():
+        labels = LABELS.get(field, "")
+        objects[field], _ = await client.list(kind, cls, labels=labels, unreadable=errors)
+    policies, _ = await client.list(POLICIES, ClusterPolicy, unreadable=errors)
+    namespaces, _ = await client.list(NAMESPACES, dict)
+    raw = assume_runtimes(RawObjects(**objects, policies=policies))
+    picture = Picture(raw, time.time(), tuple(namespaces), knows_runtimes=False)
+    return picture, [failure_sentence(error) for error in errors]

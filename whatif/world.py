@@ -1,0 +1,131 @@
+"""PURE. A copy of a cluster's objects, which the consequences of a question change."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cede.api import names
+from cede.api.kueue import Pod, Workload
+from cede.api.objects import Condition, Key, is_true, rfc3339
+from cede.api.pod_owner import job_owners, pod_owner
+from cede.api.policy import PolicySpec
+from cede.api.workload_identity import identity
+from elastic_runtime.contract import State, Status
+from scheduler.snapshot import snapshot as snapshots
+from scheduler.snapshot.read_workloads import allowed_sizes
+from scheduler.snapshot.snapshot import RawObjects, Snapshot
+
+
+class World:
+    """The objects as they would be. `now`, in Unix seconds, is set by whoever plans on them."""
+
+    def __init__(self, objects: RawObjects, policy: PolicySpec, now: float) -> None:
+        self.policy = policy
+        self.now = now
+        # all that jobs and take-backs do not change
+        self.rest = objects
+        self.workloads = {item.metadata.key: item for item in objects.workloads}
+        self.jobs = {item.metadata.key: item for item in objects.jobs}
+        self.deployments = {item.metadata.key: item for item in objects.deployments}
+        self.pods = {item.metadata.key: item for item in objects.pods}
+        self.queues = {item.metadata.name: item for item in objects.cluster_queues}
+        self.cessions = {item.metadata.name: item for item in objects.cessions}
+        self.statuses = dict(objects.statuses)
+        self._memory = snapshots.Memory()
+
+    @property
+    def objects(self) -> RawObjects:
+        return replace(
+            self.rest,
+            workloads=tuple(self.workloads.values()),
+            jobs=tuple(self.jobs.values()),
+            deployments=tuple(self.deployments.values()),
+            pods=tuple(self.pods.values()),
+            cluster_queues=tuple(self.queues.values()),
+            cessions=tuple(self.cessions.values()),
+            statuses=self.statuses,
+        )
+
+    def snapshot(self) -> Snapshot:
+        """What the scheduler would read of them."""
+        return snapshots.take(self.objects, self._memory)
+
+    # --- Workloads --------------------------------------------------------------------------------
+    def put(self, workload: Workload) -> None:
+        """Kueue's own count of its queue is of before: it does not count from now on."""
+        before = self.workloads.get(workload.metadata.key)
+        self.workloads[workload.metadata.key] = workload
+        for version in (before, workload):
+            self._forget_count(version)
+
+    def remove(self, workload: Workload) -> None:
+        self._forget_count(self.workloads.pop(workload.metadata.key, None))
+
+    def _forget_count(self, workload: Workload | None) -> None:
+        admission = workload.status.admission if workload else None
+        if admission and admission.clusterQueue in self.queues:
+            queue = self.queues[admission.clusterQueue]
+            status = replace(queue.status, flavorsReservation=())
+            self.queues[admission.clusterQueue] = replace(queue, status=status)
+
+    def workloads_of(self, namespace: str, uid: str) -> list[Workload]:
+        """Of the job with this identity; without those that have finished."""
+        return [
+            workload
+            for workload in self.workloads.values()
+            if workload.metadata.namespace == namespace
+            and identity(workload) == uid
+            and not is_true(workload.status.conditions, names.FINISHED)
+        ]
+
+    # --- pods -------------------------------------------------------------------------------------
+    def pods_of(self, workload: Workload) -> list[Pod]:
+        owners = job_owners(workload.metadata.key, identity(workload))
+        return [pod for pod in self.pods.values() if pod_owner(pod) in owners]
+
+    def remove_pods(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self.pods.pop(pod.metadata.key, None)
+
+    def note_pods(self, workload: Workload, reason: str) -> int:
+        """Afterwards the Workload and the runtime know which pods are on nodes. Returns how many
+        are not."""
+        pods = self.pods_of(workload)
+        placed = sum(bool(pod.spec.nodeName) for pod in pods)
+        is_ready = placed == len(pods)
+        text = "True" if is_ready else "False"
+        ready = Condition(names.PODS_READY, text, reason, "", rfc3339(self.now))
+        self.put(with_conditions(workload, ready))
+        uid = identity(workload)
+        if self.is_elastic(workload):
+            self.statuses[uid] = trains(placed, self.statuses.get(uid))
+        return len(pods) - placed
+
+    def is_elastic(self, workload: Workload) -> bool:
+        owners = workload.metadata.ownerReferences
+        keys: list[Key] = [(workload.metadata.namespace, owner.name) for owner in owners]
+        jobs = (self.jobs[key] for key in keys if key in self.jobs)
+        return any(allowed_sizes(job) for job in jobs if job.metadata.uid == identity(workload))
+
+
+def with_conditions(workload: Workload, *conditions: Condition) -> Workload:
+    """These, in place of those of the same types."""
+    types = {condition.type for condition in conditions}
+    others = (entry for entry in workload.status.conditions if entry.type not in types)
+    status = replace(workload.status, conditions=(*others, *conditions))
+    return replace(workload, status=status)
+
+
+# --- runtimes -------------------------------------------------------------------------------------
+def trains(pods: int, before: Status | None = None) -> Status:
+    """What a runtime reports that trains with so many pods, as it was asked to."""
+    return replace(before or Status(), state=State.TRAINING, size=pods, wanted=pods)
+
+
+def assume_runtimes(objects: RawObjects) -> RawObjects:
+    """Where no runtime could be asked, every elastic Job that has all its pods trains on them."""
+    training = {
+        job.metadata.uid: trains(job.spec.parallelism)
+        for job in objects.jobs
+        if allowed_sizes(job) and 0 < job.spec.parallelism <= job.status.ready
+    }
+    return replace(objects, statuses=training | dict(objects.statuses))
