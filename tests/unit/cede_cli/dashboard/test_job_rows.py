@@ -9,7 +9,8 @@ from cede.api.cession import Cession
 from cede.api.kueue import Job, Workload
 from cede.dashboard.job_rows import REFRESH_S, Group, groups
 from cede.dashboard.view import View
-from tests.builders.shared_cluster import cession, job
+from tests.builders.shared_cluster import job
+from tests.builders.take_backs import cession
 
 NOW = 1000.0
 

@@ -8,7 +8,8 @@ import pytest
 from cede.api.objects import CESSIONS, JOBS
 from cede.dashboard import live
 from cede.dashboard.page import Page
-from tests.builders.shared_cluster import cession, job
+from tests.builders.shared_cluster import job
+from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
 from tests.harness.page_reader import Reader
 from tests.unit.cede_cli.dashboard.conftest import dashboard

@@ -10,7 +10,8 @@ from cede.dashboard.page import THE_CLUSTER, Cluster, Page, changes, page, with_
 from cede.dashboard.view import View
 from tests.builders.reports import LEASES
 from tests.builders.reports import NOW as LEASE_TIME
-from tests.builders.shared_cluster import allocation, cession, policy, quota
+from tests.builders.shared_cluster import allocation, policy, quota
+from tests.builders.take_backs import cession
 from tests.unit.cede_cli.dashboard.test_job_rows import BOTH
 
 POLICY = ClusterPolicy.model_validate(policy(a100=8))

@@ -13,7 +13,7 @@ from cede.api.objects import CESSIONS
 from cede.dashboard import server as server_module
 from cede.dashboard.feed import Feed
 from cede.dashboard.server import STATIC, Server
-from tests.builders.shared_cluster import cession
+from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
 from tests.harness.page_reader import TOKEN, Reader, explain
 

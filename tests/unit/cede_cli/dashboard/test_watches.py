@@ -5,7 +5,8 @@ import pytest
 from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, LEASES, POLICIES, WORKLOADS
 from cede.dashboard import watches
 from cede.dashboard.view import MAX_WATCHED
-from tests.builders.shared_cluster import allocation, cession, job, put_jobs
+from tests.builders.shared_cluster import allocation, job, put_jobs
+from tests.builders.take_backs import cession
 from tests.fakes.access import reviews
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
