@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cede.api.objects import rfc3339, unix_or_zero
 from cede.api.reasons import SaveState
-from cede.api.save_request import SaveAnswer, SaveRequest
+from cede.api.save_request import MAX_MESSAGE, SaveAnswer, SaveRequest
 from elastic_runtime.contract import State, Status
 from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.snapshot.snapshot import Snapshot
@@ -54,7 +54,7 @@ def _next_answer(
     runtime = job.runtime
     if runtime and _has_saved(answer, runtime):
         return _end(answer, SaveState.SAVED, now, step=runtime.durableStep)
-    if runtime and runtime.saveMessage not in ("", answer.message):
+    if runtime and runtime.saveMessage[:MAX_MESSAGE] not in ("", answer.message):
         return _fail(answer, runtime.saveMessage, now)
     limit_s = _limit_s(runtime)
     if duration_s < limit_s:
@@ -74,7 +74,7 @@ def _ask(answer: SaveAnswer, runtime: Status, now: float) -> SaveAnswer:
         time=rfc3339(now),
         attempts=answer.attempts + 1,
         step=runtime.step,
-        message=runtime.saveMessage,
+        message=runtime.saveMessage[:MAX_MESSAGE],
     )
 
 

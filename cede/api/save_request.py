@@ -10,7 +10,8 @@ from cede.api.reasons import SaveState
 MAX_REQUEST = 64
 """Characters of a request that count."""
 MAX_MESSAGE = 500
-_MAX_ANSWER = 4096
+# JSON has at most 12 characters for one of a text
+_MAX_ANSWER = 8192
 _STATES = {state.value: state for state in SaveState}
 
 
@@ -73,4 +74,4 @@ def _parse(text: str) -> SaveAnswer | None:
     # True is a number in Python
     numbers = (type(answer.attempts), type(answer.step))
     is_ours = all(isinstance(value, str) for value in texts) and numbers == (int, int)
-    return answer if is_ours else None
+    return answer if is_ours and answer.attempts >= 0 else None

@@ -107,7 +107,7 @@ def _place(workload: Workload | None, index: Index) -> Iterator[str]:
         return
     admitted = true_condition(conditions, names.ADMITTED)
     if workload.status.admission and admitted:
-        yield _admitted(workload.status.admission, admitted, index.now)
+        yield _admitted(workload.status.admission, admitted, index)
         return
     evicted = true_condition(conditions, names.EVICTED)
     if evicted:
@@ -120,16 +120,20 @@ def _place(workload: Workload | None, index: Index) -> Iterator[str]:
     yield f"It {verb} in {place} for {age} with priority {workload.spec.priority}."
 
 
-def _admitted(admission: Admission, admitted: Condition, now: float) -> str:
+def _admitted(admission: Admission, admitted: Condition, index: Index) -> str:
+    """The size of an elastic Job changes before its admission does."""
     assignments = admission.podSetAssignments
     flavors = set[str]()
     for assignment in assignments:
         flavors.update(assignment.flavors.values())
     count = sum(assignment.count for assignment in assignments)
+    job = index.snapshot.job
+    if job is not None and names.SIZES in job.metadata.annotations:
+        count = job.spec.parallelism
     place = f" on {', '.join(sorted(flavors))}" if flavors else ""
     return (
         f"It runs in ClusterQueue {admission.clusterQueue} with {count} pods{place}, admitted "
-        f"{_age(admitted, now)} ago."
+        f"{_age(admitted, index.now)} ago."
     )
 
 

@@ -231,12 +231,9 @@ def test_a_take_back_is_explained_to_both_sides(admin: Admin) -> None:
     """Nobody answers for the elastic job, so its grace has to pass."""
     admin.apply_policy(preemption={"minRuntimeSeconds": 0, "growCooldownSeconds": 600})
     submit_elastic(admin, BORROWER, "4-8", 8, grace="20s")
-    admin.submit(admin.job(OWNER, "hopeless", 8, "inference"))
-    admin.wait_until_pending(OWNER, "hopeless")
     admin.submit(admin.job(OWNER, "claim", 4))
     expect(admin, OWNER, "claim", WaitReason.CESSION_PENDING)
     expect(admin, BORROWER, "elastic", WaitReason.SHRINKS_FOR_CESSION)
-    expect(admin, OWNER, "hopeless", WaitReason.ASIDE_FOR_CESSION)
     facts = expect(admin, BORROWER, "elastic", WaitReason.SHRUNK_FOR_CESSION)
     [taken] = facts["taken"]
     assert (taken["preemptor"], taken["rule"]) == (f"{OWNER}/claim", "ReclaimOwnQuota")

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
+from elastic_runtime.agent.command_worker import SAVES_AT_STOPS
+from elastic_runtime.contract import State
 from tests.harness.local_job import Job
 
 pytestmark = pytest.mark.processes
@@ -71,6 +73,16 @@ def test_a_resize_is_done_and_the_status_says_how_a_save_failed(
     assert status.message == message
     output = (job.directory / "pod-1.txt").read_text()
     assert ("No space left on device" in output) == ("full" in save)
+
+
+def test_a_request_to_save_is_answered_and_disturbs_no_script(job: Job) -> None:
+    (job.directory / "train.py").write_text(SCRIPT.format(save="sys.exit(0)"))
+    job.start(0, 1)
+    runs(job, "0-of-2", "1-of-2")
+    generation = job.call("POST", contract.CHECKPOINT_PATH).generation
+    status = job.until(lambda s: bool(s.saveMessage))
+    assert (status.saveMessage, status.message) == (SAVES_AT_STOPS, SAVES_AT_STOPS)
+    assert (status.generation, status.size, status.state) == (generation, 2, State.TRAINING)
 
 
 def test_a_rank_that_ends_early_waits_and_takes_part_in_the_next_size(job: Job) -> None:

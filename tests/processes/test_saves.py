@@ -104,7 +104,8 @@ def test_a_failing_disk_costs_no_step_and_no_older_save(
     request.write_text(error)
     job.call("POST", contract.CHECKPOINT_PATH)
     status = job.until(lambda s: "failed" in s.message)
-    assert os.strerror(getattr(errno, error)) in status.message
+    assert os.strerror(getattr(errno, error)) in status.saveMessage
+    assert status.saveMessage in status.message
     assert (status.durableStep, status.state) == (durable_step, State.TRAINING)
     job.until(lambda s: s.step > status.step + 3)
     newest = restore.newest_intact(job.directory / "save")
@@ -112,7 +113,8 @@ def test_a_failing_disk_costs_no_step_and_no_older_save(
     assert newest.step == durable_step
     request.unlink()
     assert save(job) > durable_step
-    assert job.call("GET", contract.STATUS_PATH).message == ""
+    end = job.call("GET", contract.STATUS_PATH)
+    assert (end.message, end.saveMessage) == ("", "")
 
 
 def test_a_job_waits_for_a_full_disk_after_its_last_step(job_with_failing_disk: Job) -> None:

@@ -17,6 +17,7 @@ REASONS = {
     CessionPhase.ASKED: WaitReason.CESSION_ASKED,
     CessionPhase.RELEASED: WaitReason.CESSION_RELEASED,
 }
+UNREPORTED = "the steps since its newest save or copy, which it did not report"
 STAGES = {
     CessionPhase.PENDING: "has not released anything yet",
     CessionPhase.ASKED: "waits until they have saved",
@@ -129,7 +130,7 @@ def _lost(status: TargetStatus) -> int | None:
 
 def describe_loss(taken: Taken) -> str:
     if taken.lost_steps is None:
-        return "what it had not saved, which it did not report" if taken.released else ""
+        return UNREPORTED if taken.released else ""
     if not taken.lost_steps:
         return "no step"
     return f"{taken.lost_steps} steps: it was at {taken.step}, and had saved {taken.saved_step}"

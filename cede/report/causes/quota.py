@@ -218,8 +218,8 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
     holders = list(team_holders(users, resource, OWNS))
     return Cause(
         WaitReason.NO_IDLE_CAPACITY,
-        f"{facts}. It would have to borrow {shown(resource, lack.missing)} more, and no other "
-        f"quota is idle{_named(holders, resource)}.",
+        f"{facts}. It lacks {shown(resource, lack.missing)}, and no quota that it could borrow is "
+        f"idle{_named(holders, resource)}.",
         "jobs of other teams end or shrink",
         _shortage(lack, asked, quota, holders),
     )

@@ -42,9 +42,12 @@ def test_a_long_request_is_answered_and_not_repeated_in_full() -> None:
     assert read(annotations("r" * 10_000, answer.text())) == SaveRequest(request.text, answer)
 
 
-def test_a_long_reason_is_shortened() -> None:
-    answer = SaveAnswer("r", SaveState.NOT_SAVED, "t", message="x" * 5000)
-    request = read(annotations("r", answer.text()))
+@pytest.mark.parametrize("character", ["x", "\0", '"', "é", "🔥", "\ud800"])
+def test_a_long_reason_is_shortened_and_can_be_read_again(character: str) -> None:
+    """An answer that cannot be read would be written again and again."""
+    text = character * 64
+    answer = SaveAnswer(text, SaveState.NOT_SAVED, "t", message=character * 5000)
+    request = read(annotations(text, answer.text()))
     assert request
     assert request.answer
     assert len(request.answer.message) == MAX_MESSAGE
@@ -66,6 +69,7 @@ def test_a_long_reason_is_shortened() -> None:
         json.dumps({"request": "r-1", "state": "Saved", "time": "t", "step": "7"}),
         json.dumps({"request": "r-1", "state": "Saved", "time": "t", "attempts": True}),
         json.dumps({"request": "r-1", "state": "Saved", "time": "t", "message": None}),
+        json.dumps({"request": "r-1", "state": "Asked", "time": "t", "attempts": -9}),
     ],
 )
 def test_what_no_scheduler_wrote_is_no_answer(text: str) -> None:

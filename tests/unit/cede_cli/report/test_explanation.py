@@ -239,6 +239,13 @@ def test_the_facts_are_those_of_the_first_cause_and_can_be_printed() -> None:
     assert printed["causes"][0]["shortage"]["missing"] == "4"
 
 
+def test_the_size_of_an_elastic_job_is_that_of_the_job() -> None:
+    """Kueue updates the admission a moment later."""
+    running = workload(ADMITTED, admitted=True, pods=8)
+    facts = explain(KEY, snapshot(workloads=[running], job=elastic_job()), NOW)
+    assert "It runs in ClusterQueue vision with 4 pods on a100" in facts.sentences[1]
+
+
 def test_sizes_that_are_not_valid_are_reported() -> None:
     explanation = explain(("research", "gpt"), snapshot(job=elastic_job("8-2")), NOW)
     assert "Its allowed sizes are not valid: '8-2' runs from 8 down to 2" in " ".join(

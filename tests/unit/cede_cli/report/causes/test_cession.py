@@ -57,7 +57,7 @@ def test_a_cession_ends_its_wait_with_the_grace_of_its_targets(
         pytest.param(
             {"forcedTime": time(9), "releasedTime": time(8)},
             None,
-            "what it had not saved, which it did not report",
+            "the steps since its newest save or copy, which it did not report",
             id="it did not report",
         ),
     ],
