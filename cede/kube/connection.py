@@ -93,6 +93,8 @@ def context_namespace(kubeconfig: str | None = None, context: str | None = None)
 
 def context_name(kubeconfig: str | None = None, context: str | None = None) -> str:
     """The name of the context that is used; empty without a kubeconfig, as in a pod."""
+    if kubeconfig is None and context is None and _pod_namespace():
+        return ""
     return str(_context(kubeconfig, context).get("name", ""))
 
 
