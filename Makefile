@@ -1,7 +1,7 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
 .PHONY: help chaos demo test test-fast test-long test-oldest test-pythons
-.PHONY: test-integrations sbom lint fmt up down lock
+.PHONY: test-browser test-integrations sbom lint fmt up down lock
 .PHONY: bench bench-levels bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
@@ -20,9 +20,12 @@ help:  ## this list
 demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=kind: with Docker)
 	@deploy/demo.sh $(CLUSTER)
 
-test: setup-cluster lint  ## every test, on the local cluster too; removes the teams that are there
+test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes its teams
 	@$(LOCAL) up
 	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15
+
+test-browser: setup-browser  ## the page of `cede dashboard` in headless Chromium (0.6 GB)
+	@$(PYTHON_) -m pytest -q tests/unit/cede_cli/dashboard
 
 FAST := -m pytest -q -m "not cluster and not gpu and not processes and not slow"
 test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside the others
@@ -117,8 +120,10 @@ lock: setup-python  ## lock the requirements again, by hashes and without addres
 sbom: setup-python  ## what the image of the controllers holds, as CycloneDX
 	@$(PYTHON_) -m deploy.sbom
 
-.PHONY: setup-python setup-cluster
+.PHONY: setup-python setup-browser setup-cluster
 setup-python:
 	@deploy/local/setup.sh python
+setup-browser:
+	@deploy/local/setup.sh browser
 setup-cluster:
 	@deploy/local/setup.sh cluster

@@ -173,6 +173,14 @@ def rfc3339(seconds: float, *, micro: bool = False) -> str:
 
 # --- the kinds that we use ------------------------------------------------------------------------
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+# what its caller may do
+ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io",
+    "v1",
+    "selfsubjectaccessreviews",
+    "SelfSubjectAccessReview",
+    namespaced=False,
+)
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment")
 NODES = Kind("", "v1", "nodes", "Node", namespaced=False)

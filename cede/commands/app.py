@@ -18,6 +18,7 @@ from cede.commands.command import (
     Command,
     as_command,
 )
+from cede.commands.dashboard import dashboard
 from cede.commands.doctor import doctor
 from cede.commands.explain import explain
 from cede.commands.history import history
@@ -58,6 +59,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (jobs, ROWS),
     (explain, FACTS),
     (history, ROWS),
+    (dashboard, FACTS),
     (submit, (*FACTS, "name")),
     (surplus, (*FACTS, "name")),
     (resize, FACTS),

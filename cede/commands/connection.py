@@ -40,6 +40,14 @@ def namespace_of(chosen: Options, namespace: str | None) -> str:
         return context_namespace(chosen.kubeconfig, chosen.context)
 
 
+def context_of(chosen: Options) -> str:
+    """The name of the context; empty in a pod."""
+    from cede.kube.connection import context_name
+
+    with _configured():
+        return context_name(chosen.kubeconfig, chosen.context)
+
+
 @contextmanager
 def _configured() -> Iterator[None]:
     """An error of the kubeconfig becomes CommandFailed with a cure."""

@@ -13,6 +13,7 @@ from kubernetes.aio.config import ConfigException, incluster_config
 from kubernetes.aio.config.incluster_config import load_incluster_config
 from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
 
+from cede.api.objects import Json
 from cede.kube.client import REQUEST_TIMEOUT, HttpClient
 
 # bytes; with aiohttp's default, a watch fails on a line above 128 KiB
@@ -86,12 +87,25 @@ def context_namespace(kubeconfig: str | None = None, context: str | None = None)
     kubeconfig's context, as kubectl chooses it; `default` if none is set."""
     if kubeconfig is None and context is None and (own := _pod_namespace()):
         return own
+    chosen = _context(kubeconfig, context)
+    return str(chosen.get("context", {}).get("namespace") or DEFAULT_NAMESPACE)
+
+
+def context_name(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """The name of the context that is used; empty without a kubeconfig, as in a pod."""
+    if kubeconfig is None and context is None and _pod_namespace():
+        return ""
+    return str(_context(kubeconfig, context).get("name", ""))
+
+
+def _context(kubeconfig: str | None, context: str | None) -> Json:
+    """The context of this name, or the current one; empty without a kubeconfig."""
     try:
         contexts, current = list_kube_config_contexts(kubeconfig)
     except (ConfigException, TypeError, AttributeError):
-        return DEFAULT_NAMESPACE
-    chosen = next((entry for entry in contexts if entry["name"] == context), current)
-    return str(chosen["context"].get("namespace") or DEFAULT_NAMESPACE)
+        return {}
+    chosen: Json = next((entry for entry in contexts if entry["name"] == context), current)
+    return chosen
 
 
 def _pod_namespace() -> str:

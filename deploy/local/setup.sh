@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh python | cluster: installs what the tests and the demo need on this machine.
+# setup.sh python | browser | cluster: installs what the tests and the demo need on this machine.
 #   python   .venv with the locked packages: enough for lint and test-fast
+#   browser  also Chromium, in which the page of `cede dashboard` is tested; it asks as for cluster
 #   cluster  also the Debian packages of the local cluster. It asks once; with YES=1 or CI=true it
 #            installs them without asking.
 # It changes nothing if it finds that something else is missing, and prints what.
@@ -40,6 +41,14 @@ END
     "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
 }
 
+missing_browser() {
+    local command
+    for command in chromium chromium-browser google-chrome; do
+        command -v "$command" >/dev/null && return
+    done
+    echo chromium
+}
+
 check_cluster() {
     local version
     [ "$(id -u)" = 0 ] ||
@@ -56,9 +65,10 @@ check_cluster() {
             "apt-get install python3 python3-venv, or set PYTHON=/path/to/python3.11"
 }
 
+# $1: the function that prints what is missing
 install_packages() {
     local packages answer
-    packages=$(missing_packages | tr '\n' ' ')
+    packages=$("$1" | tr '\n' ' ')
     [ -n "${packages// /}" ] || return 0
     command -v apt-get >/dev/null || die "missing: $packages(there is no apt-get to install them)"
     if [ "${YES:-}" != 1 ] && [ "${CI:-}" != true ]; then
@@ -93,13 +103,13 @@ make_environment() {
 }
 
 python=$(find_python)
+mkdir -p "$cache"
 case "${1:-}" in
 python) ;;
-cluster) check_cluster ;;
-*) die "usage: setup.sh python | cluster" ;;
+browser) install_packages missing_browser ;;
+cluster) check_cluster; install_packages missing_packages ;;
+*) die "usage: setup.sh python | browser | cluster" ;;
 esac
-mkdir -p "$cache"
-[ "$1" = python ] || install_packages
 began=$SECONDS
 make_environment
 elapsed=$((SECONDS - began))

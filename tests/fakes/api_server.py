@@ -142,6 +142,8 @@ class ApiServer:
             return refusal(401, "Unauthorized", "who are you?")
         if answers := self._scripts.get((method, request.path)):
             return await answers.popleft()(request)
+        if request.path == "/version":
+            return web.json_response({"gitVersion": "v1.36.0"})
         path = RequestPath(request.path)
         if watching:
             return await self._watch(request, path)

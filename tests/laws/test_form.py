@@ -16,7 +16,10 @@ MAX_LINES = 300
 MAX_COLUMNS = 100
 PRAGMAS = ("# type:", "# noqa", "# pragma:", "#!")
 GENERATED = ("deploy/crds/", "deploy/locks/")
-WIDE_FILES = (".py", ".md", ".yaml", ".yml", ".toml", ".sh", "Makefile", "Dockerfile", ".ci/run")
+WIDE_FILES = (
+    *(".py", ".md", ".yaml", ".yml", ".toml", ".sh", ".html", ".css", ".mjs"),
+    *("Makefile", "Dockerfile", ".ci/run"),
+)
 BANNED_NAMES = frozenset(
     {"found", "said", "told", "held", "seen", "each", "one", "mine", "gives", "hears", "wish"}
 ) | {"of", "at", "by", "to", "out"}

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
+from cede.dashboard.server import STATIC
 from tests.laws.sources import (
     PACKAGES,
     PROJECT,
@@ -20,6 +22,7 @@ from tests.laws.sources import (
 from tests.paths import TREE
 
 PURITY = "Decisions are pure"
+PAGE_FILES = "cede/dashboard/static/"
 SHELLS = "No decision imports a shell"
 
 
@@ -76,7 +79,10 @@ def test_both_laws_of_purity_name_the_same_shells() -> None:
 # --- packages -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "package",
-    ["cede", "cede/api", "cede/kube", "cede/commands", "elastic_runtime", "elastic_runtime/agent"],
+    [
+        *("cede", "cede/api", "cede/kube", "cede/commands", "cede/dashboard"),
+        *("elastic_runtime", "elastic_runtime/agent"),
+    ],
 )
 def test_importing_a_package_imports_nothing_else(package: str) -> None:
     """Its `__init__.py` runs when any module below is imported, and the linter does not see that.
@@ -105,6 +111,18 @@ def test_what_the_command_requires_is_in_the_environment_of_the_tests() -> None:
 
 def test_the_wheel_requires_nothing() -> None:
     assert PROJECT["project"]["dependencies"] == []
+
+
+def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
+    """Built with hatchling, as pip would; what git keeps of them is in it."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    built = subprocess.run(command, cwd=TREE, text=True, capture_output=True, check=False)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("cede-*.whl")
+    names = ZipFile(wheel).namelist()
+    assert set(STATIC) == {
+        name.removeprefix(PAGE_FILES) for name in names if name.startswith(PAGE_FILES)
+    }
 
 
 def test_the_wheel_holds_the_command_and_the_runtime_and_no_controller() -> None:

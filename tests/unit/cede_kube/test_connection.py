@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from kubernetes.aio.config import ConfigException, incluster_config
 
 from cede.api.objects import JOBS, NODES
-from cede.kube.connection import connect, context_namespace
+from cede.kube.connection import connect, context_name, context_namespace
 from cede.kube.errors import Unauthorized, Unreachable
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kubeconfig import kubeconfig
@@ -158,7 +158,7 @@ async def test_in_a_pod_the_namespace_is_that_of_the_pod(tmp_path: Path, pod: Po
         pod.ca = certificate(tmp_path, "ca")
         pod.ca.rename(tmp_path / "ca.crt")
         (tmp_path / "namespace").write_text("team-b")
-        assert context_namespace() == "team-b"
+        assert (context_namespace(), context_name()) == ("team-b", "")
         path = kubeconfig(tmp_path / "config", server.url, "team-a")
         assert context_namespace(path) == "team-a"
 
@@ -171,6 +171,7 @@ async def test_a_kubeconfig_names_the_server_the_user_and_the_namespace(tmp_path
             await client.list(JOBS, dict)
         assert context_namespace(path) == "team-a"
         assert context_namespace(path, "two") == "default"
+        assert (context_name(path), context_name(path, "two")) == ("one", "two")
 
 
 async def test_without_a_kubeconfig_nothing_is_guessed(tmp_path: Path) -> None:
@@ -178,3 +179,4 @@ async def test_without_a_kubeconfig_nothing_is_guessed(tmp_path: Path) -> None:
         async with connect(manager="test", kubeconfig=str(tmp_path / "none")):
             pass
     assert context_namespace(str(tmp_path / "none")) == "default"
+    assert context_name(str(tmp_path / "none")) == ""

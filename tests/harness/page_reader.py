@@ -1,0 +1,87 @@
+"""The page of `cede dashboard` over a real client, and a reader that reads it as a browser does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from cede.api.objects import Json, Key
+from cede.dashboard.feed import Feed
+from cede.dashboard.live import Live
+from cede.dashboard.server import Server
+from cede.kube.client import HttpClient
+from cede.report.explanation import Explanation
+
+TOKEN = "the-token"
+ENOUGH_S = 20.0
+
+
+async def explain(key: Key) -> Explanation:
+    return Explanation(*key, "Running", (f"{key[1]} runs.", "<b>It</b> is no markup."))
+
+
+class Reader:
+    """Reads the page as a browser does."""
+
+    def __init__(self, session: aiohttp.ClientSession, address: str) -> None:
+        self.session = session
+        self.address = address
+        self.url, _, token = address.partition("#token=")
+        self.headers = {"Authorization": f"Bearer {token}"}
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        url = self.url + path
+        async with self.session.get(url, headers=self.headers | headers) as response:
+            return response.status, await response.text()
+
+    async def page(self) -> Json:
+        status, text = await self.get("api/page")
+        assert status == 200, text
+        content: Json = json.loads(text)
+        return content
+
+    async def changes(self, after: int) -> AsyncIterator[tuple[str, int, Json]]:
+        """(event, version, data) of each event; comments are left out."""
+        url = f"{self.url}api/changes?after={after}"
+        async with self.session.get(url, headers=self.headers) as response:
+            assert response.content_type == "text/event-stream", await response.text()
+            while line := await response.content.readuntil(b"\n\n"):
+                if line.startswith(b":"):
+                    continue
+                fields = dict(part.split(": ", 1) for part in line.decode().strip().split("\n"))
+                yield fields["event"], int(fields["id"]), json.loads(fields["data"])
+
+    async def until(self, section: str, key: str, **values: object) -> Json:
+        """The row, once it has these values."""
+        async with asyncio.timeout(ENOUGH_S):
+            page = await self.page()
+            if _has(page[section].get(key), values):
+                return dict(page[section][key])
+            async for _, _, data in self.changes(page["version"]):
+                row = data.get(section, {}).get("set", {}).get(key)
+                if _has(row, values):
+                    return dict(row)
+        raise AssertionError
+
+
+def _has(row: Json | None, values: dict[str, object]) -> bool:
+    return row is not None and all(row[name] == value for name, value in values.items())
+
+
+@asynccontextmanager
+async def page_of(client: HttpClient) -> AsyncIterator[Reader]:
+    """The page of the cluster of this client, once it has read all that it may."""
+    feed = Feed()
+    runner, address = await Server(feed, explain, TOKEN).start(0)
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ENOUGH_S)) as session:
+        running = asyncio.create_task(Live(client, feed, "here").run())
+        try:
+            reader = Reader(session, address)
+            await reader.until("cluster", "cluster", reading=False)
+            yield reader
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            await runner.cleanup()

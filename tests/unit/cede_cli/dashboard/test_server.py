@@ -1,0 +1,167 @@
+"""Who may ask the server of the page, and what it answers, over real HTTP."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+
+import aiohttp
+import pytest
+
+from cede.api.objects import CESSIONS
+from cede.dashboard import server as server_module
+from cede.dashboard.feed import Feed
+from cede.dashboard.server import STATIC, Server
+from tests.builders.take_backs import cession
+from tests.fakes.api_server import ApiServer
+from tests.harness.page_reader import TOKEN, Reader, explain
+
+DATA = ("api/page", "api/changes?after=0", "api/explain/research/gpt-7b")
+
+
+# --- who may ask ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", DATA)
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        pytest.param("", id="none"),
+        pytest.param("Bearer another", id="wrong"),
+        pytest.param("Bearer the-tokén", id="not ASCII"),
+        pytest.param(TOKEN, id="no scheme"),
+    ],
+)
+async def test_facts_need_the_token(reader: Reader, path: str, credentials: str) -> None:
+    status, text = await reader.get(path, Authorization=credentials)
+    assert (status, text) == (401, "open the address that `cede dashboard` printed\n")
+
+
+async def test_the_token_in_the_address_is_no_credential(reader: Reader) -> None:
+    status, _ = await reader.get(f"api/page?token={TOKEN}", Authorization="")
+    assert status == 401
+
+
+@pytest.mark.parametrize("path", ["", "page.mjs", *DATA])
+async def test_another_host_name_that_leads_here_is_refused(reader: Reader, path: str) -> None:
+    """DNS rebinding: a page of somebody else whose name resolves to this machine."""
+    assert (await reader.get(path, Host="evil.example"))[0] == 421
+    assert (await reader.get(path, Host="127.0.0.1:1"))[0] == 421
+
+
+async def test_localhost_is_this_machine_too(reader: Reader) -> None:
+    port = reader.url.rstrip("/").rpartition(":")[2]
+    assert (await reader.get("", Host=f"localhost:{port}"))[0] == 200
+
+
+async def test_it_listens_on_this_machine_only(reader: Reader) -> None:
+    assert reader.url.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+async def test_nothing_is_written_through_it(reader: Reader, method: str) -> None:
+    async with reader.session.request(
+        method, f"{reader.url}api/page", headers=reader.headers
+    ) as response:
+        assert response.status == 405
+
+
+@pytest.mark.parametrize("path", ["", "api/page", "nothing", "../server.py", "api/nothing"])
+async def test_every_answer_has_the_strict_headers(reader: Reader, path: str) -> None:
+    async with reader.session.get(reader.url + path, headers=reader.headers) as response:
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert "Access-Control-Allow-Origin" not in response.headers
+
+
+# --- files ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", STATIC)
+async def test_a_file_of_the_page_is_sent_as_what_it_is(reader: Reader, name: str) -> None:
+    async with reader.session.get(reader.url + name) as response:
+        assert (response.status, response.content_type) == (200, STATIC[name])
+
+
+def test_the_page_names_no_other_machine_and_has_no_inline_code() -> None:
+    folder = files("cede.dashboard") / "static"
+    assert {entry.name for entry in folder.iterdir()} == set(STATIC)
+    texts = {name: (folder / name).read_text() for name in STATIC}
+    for name, text in texts.items():
+        assert "//" not in text.replace("http://www.w3.org/2000/svg", "") or name == "page.mjs"
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", ""), name
+    html = texts["index.html"]
+    assert "style=" not in html
+    assert " on" not in html.replace(" only", "").replace(" one", "")
+    for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert sink not in texts["page.mjs"]
+
+
+# --- facts ----------------------------------------------------------------------------------------
+async def test_the_page_is_compressed(reader: Reader) -> None:
+    async with reader.session.get(f"{reader.url}api/page", headers=reader.headers) as response:
+        assert response.headers["Content-Encoding"] in ("gzip", "deflate")
+
+
+async def test_a_reader_whose_connection_broke_goes_on_where_it_was(
+    server: ApiServer, reader: Reader
+) -> None:
+    version = (await reader.page())["version"]
+    for name in ("first", "second"):
+        server.put(CESSIONS, cession(name, "vision/detector", ("speech/tts", 6, 2)))
+        await reader.until("takes", name, phase="Completed")
+    names = list[str]()
+    async for event, _, data in reader.changes(version):
+        assert event == "change"
+        names += data.get("takes", {}).get("set", {})
+        if "second" in names:
+            break
+    assert names == ["first", "second"]
+
+
+async def test_an_explanation_is_that_of_the_command(reader: Reader) -> None:
+    status, text = await reader.get("api/explain/research/gpt-7b")
+    assert status == 200
+    explained = json.loads(text)
+    assert (explained["name"], explained["state"]) == ("gpt-7b", "Running")
+    assert explained["sentences"] == ["gpt-7b runs.", "<b>It</b> is no markup."]
+
+
+@pytest.mark.parametrize("after", ["", "x", "-1", "1.5", "²"])
+async def test_a_version_that_is_none_is_refused(reader: Reader, after: str) -> None:
+    status, text = await reader.get(f"api/changes?after={after}")
+    assert (status, text) == (400, "`after` is not a version: it should be a number\n")
+
+
+async def test_streams_are_bounded_and_their_places_become_free(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "MAX_STREAMS", 1)
+    for _ in range(2):
+        async with first_stream(reader):
+            status, text = await reader.get("api/changes?after=0")
+            assert (status, text) == (503, "1 pages are open: close those that nobody reads\n")
+
+
+@asynccontextmanager
+async def first_stream(reader: Reader) -> AsyncIterator[None]:
+    """A stream, once there is a place for it."""
+    url = f"{reader.url}api/changes?after=0"
+    async with asyncio.timeout(20):
+        while True:
+            async with reader.session.get(url, headers=reader.headers) as response:
+                if response.status == 200:
+                    yield
+                    return
+
+
+async def test_its_streams_end_with_it() -> None:
+    feed = Feed()
+    runner, address = await Server(feed, explain, TOKEN).start(0)
+    url = address.partition("#")[0]
+    async with aiohttp.ClientSession() as session:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with session.get(f"{url}api/changes?after=0", headers=headers) as response:
+            await runner.cleanup()
+            assert await response.content.read() == b""

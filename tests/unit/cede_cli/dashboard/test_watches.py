@@ -1,0 +1,127 @@
+"""What the page reads: with all rights, with some, with none, and while the server is lost."""
+
+import pytest
+
+from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, LEASES, POLICIES, WORKLOADS
+from cede.dashboard import watches
+from cede.dashboard.view import MAX_WATCHED
+from tests.builders.shared_cluster import allocation, job, put_jobs
+from tests.builders.take_backs import cession
+from tests.fakes.access import reviews
+from tests.fakes.api_faults import drops, refuses
+from tests.fakes.api_server import ApiServer
+from tests.harness.page_reader import Reader
+from tests.unit.cede_cli.dashboard.conftest import dashboard
+
+
+async def test_everything_is_read_once_and_then_watched(server: ApiServer, reader: Reader) -> None:
+    put_jobs(server, job("speech", "new", 1))
+    await reader.until("jobs", "speech/new/Job", state="Running")
+    for kind in (JOBS, WORKLOADS, CESSIONS, ALLOCATIONS, POLICIES):
+        assert server.requests.count(("GET", kind.path())) == 1
+        assert server.requests.count(("WATCH", kind.path())) == 1
+    assert {path for method, path in server.requests if method == "POST"} == {
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    }
+
+
+async def test_a_member_sees_all_teams_and_the_jobs_of_their_own(server: ApiServer) -> None:
+    server.admission_hook = reviews(("research",))
+    refused = refuses(403, "Forbidden")
+    server.script("GET", LEASES.path(namespace="cede-system"), *[refused] * 100)
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    cluster = page["cluster"]["cluster"]
+    assert set(page["teams"]) == {"vision", "research", "speech", "robotics"}
+    assert {row["namespace"] for row in page["jobs"].values()} == {"research"}
+    assert cluster["rights"] == (
+        "Not shown, because you may not read it: leases; the jobs in robotics, speech, vision."
+    )
+    # the one in the policy's status
+    assert (cluster["leader"], cluster["attention"]) == ("scheduler-1", [])
+    assert ("GET", JOBS.path()) not in server.requests
+    assert ("GET", JOBS.path(namespace="vision")) not in server.requests
+
+
+async def test_without_any_right_the_page_says_so(server: ApiServer) -> None:
+    server.admission_hook = reviews(())
+    for path in (
+        *(kind.path() for kind in (POLICIES, ALLOCATIONS, CESSIONS)),
+        "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+        LEASES.path(namespace="cede-system"),
+    ):
+        server.script("GET", path, *[refuses(403, "Forbidden")] * 100)
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    assert (page["teams"], page["jobs"], page["takes"]) == ({}, {}, {})
+    assert page["cluster"]["cluster"]["rights"] == (
+        "Not shown, because you may not read it: cessions; clusterpolicies; clusterqueues; "
+        "computeallocations; leases."
+    )
+    assert page["cluster"]["cluster"]["attention"] == []
+
+
+async def test_who_may_read_very_many_namespaces_one_by_one_sees_the_first(
+    server: ApiServer,
+) -> None:
+    """With two connections for each, none would be left to ask whether the server answers."""
+    many = [f"t-{number:02}" for number in range(60)]
+    for team in many:
+        server.put(ALLOCATIONS, allocation(team))
+        put_jobs(server, job(team, "it", 1))
+    server.admission_hook = reviews(many)
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    shown = {row["namespace"] for row in page["jobs"].values()}
+    assert shown == set(many[:MAX_WATCHED])
+    assert page["cluster"]["cluster"]["rights"].endswith(
+        "a page watches 28 namespaces one by one at most: the jobs in t-28, t-29, t-30 and 29 more."
+    )
+
+
+async def test_the_jobs_of_a_team_that_is_new_are_read(server: ApiServer) -> None:
+    server.admission_hook = reviews(("research", "newcomers"))
+    async with dashboard(server) as reader:
+        put_jobs(server, job("newcomers", "first", 1))
+        server.put(ALLOCATIONS, allocation("newcomers"))
+        await reader.until("jobs", "newcomers/first/Job", state="Running")
+
+
+async def test_jobs_that_may_not_be_read_any_more_are_not_shown(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "RIGHTS_S", 0.05)
+    async with dashboard(server) as reader:
+        server.admission_hook = reviews(())
+        await reader.until(
+            "cluster",
+            "cluster",
+            rights="Not shown, because you may not read it: "
+            "the jobs in research, robotics, speech and 1 more.",
+        )
+        assert (await reader.page())["jobs"] == {}
+
+
+async def test_a_server_that_is_lost_is_named_and_its_return_too(server: ApiServer) -> None:
+    async with dashboard(server) as reader:
+        server.script("GET", "/version", *[drops()] * 2)
+        async for _, _, data in reader.changes(0):
+            cluster = data.get("cluster", {}).get("set", {}).get("cluster", {})
+            if cluster.get("trouble", "").startswith("the API server is not reachable: "):
+                break
+        await reader.until("cluster", "cluster", trouble="")
+        # what was there stays
+        assert "research/gpt-7b/Job" in (await reader.page())["jobs"]
+        server.put(CESSIONS, cession("after", "vision/detector", ("speech/tts", 6, 2)))
+        await reader.until("takes", "after", phase="Completed")
+
+
+async def test_an_object_that_cannot_be_read_is_named_and_the_others_are_shown(
+    server: ApiServer,
+) -> None:
+    server.put(CESSIONS, {"metadata": {"name": "newer"}, "spec": 1})
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    (problem,) = page["cluster"]["cluster"]["attention"]
+    assert problem.startswith("this cede cannot read Cession newer: ")
+    assert len(page["takes"]) == 4
