@@ -29,6 +29,7 @@ from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.plan import plan
 from scheduler.preemption.admissions import next_admissions
 from scheduler.resizing.missing_pods import PLACEMENT_WAIT_S
+from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer, scale
 from scheduler.snapshot.servers import by_key
 from scheduler.snapshot.snapshot import Snapshot
@@ -49,6 +50,8 @@ WithoutEffect = (
     | DeleteCession
     | SetQueueingStrategy
     | RequeueWorkload
+    | RequestSave
+    | AnswerSave
     | CreateGuard
     | JoinGuard
     | DeleteGuard

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from cede.api import names
 from cede.api.objects import Json
-from cede.commands.submit import Request
-from cede.commands.submit import manifest as made_by_command
+from cede.api.script_job import ScriptJob
+from cede.api.script_job import manifest as made_by_command
 from tests.builders.pictures import NOW, ClusterOf, JobOf, manifest, policy
 from tests.builders.random_jobs import random_jobs
 from whatif.questions import ask_submit
@@ -142,16 +142,6 @@ def test_whatever_the_file_has_there_is_an_answer_or_one_line(job: Json) -> None
 
 
 def test_the_job_that_cede_submit_prints_can_be_asked_for() -> None:
-    request = Request(
-        namespace="vision",
-        name="train",
-        image="registry.example/training",
-        command=("python", "-m", "elastic_runtime", "train.py"),
-        sizes="2-8",
-        desired=8,
-        grace="",
-        priority_class="",
-        gpus=1,
-    )
+    request = ScriptJob("vision", "train.py", "registry.example/training", sizes="2-8")
     asked = submitted(made_by_command(request), "")
     assert (asked.complaints, asked.workload.spec.podSets[0].count) == ((), 2)
