@@ -71,8 +71,9 @@ DASHBOARDS = {
             Panel(
                 "Work kept by ceding and lost by stops, a day, in accelerator-seconds",
                 {
-                    "kept": "sum(increase(cede_kept_accelerator_seconds_total[1d]))",
-                    "lost": "sum(increase(cede_lost_accelerator_seconds_total[1d]))",
+                    # without a first stop there is no series
+                    "kept": "sum(increase(cede_kept_accelerator_seconds_total[1d])) or vector(0)",
+                    "lost": "sum(increase(cede_lost_accelerator_seconds_total[1d])) or vector(0)",
                 },
                 "s",
             ),
