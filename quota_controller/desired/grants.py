@@ -66,7 +66,7 @@ def grant(
             healthy, installed = capacity.healthy[resource], capacity.installed[resource]
             recorded = recorded_by_key.get(key, {})
             decided = _grant_key(asked, recorded, undecided, healthy, installed)
-            usable_now = in_proportion(decided.granted, healthy)
+            usable_now = _usable_now(decided, healthy, installed)
             _set(granted, key, decided.granted)
             _set(usable, key, usable_now)
             _set(awaited, key, decided.awaited)
@@ -119,6 +119,23 @@ def _grant_key(
         if value and not is_recorded:
             records[name] = GrantedAmount(value, asked[name])
     return _KeyGrants(granted, awaited, records)
+
+
+def _usable_now(decided: _KeyGrants, healthy: int, installed: int) -> dict[str, int]:
+    """The granted amounts, in proportion if healthy nodes hold less.
+
+    An allocation may ask for nothing now, such as for CPU that follows accelerators while their
+    devices are gone. Its share is not divided among the others: they would lose it again when that
+    allocation is edited. What the nodes of the type no longer hold is nobody's share.
+    """
+    withheld = {
+        name: record.amount
+        for name, record in decided.records.items()
+        if name not in decided.granted
+    }
+    room = installed - sum(decided.granted.values())
+    shares = in_proportion({**decided.granted, **in_proportion(withheld, room)}, healthy)
+    return {name: shares[name] for name in decided.granted}
 
 
 def _surplus(asked: Mapping[str, int], granted: Mapping[str, int], too_much: int) -> dict[str, int]:

@@ -254,7 +254,8 @@ class SmallTeams(Histories):
 
 COMMON = settings(
     deadline=None,
-    max_examples=40,
+    # 40, and 800 with `--hypothesis-profile=long`
+    max_examples=settings().max_examples * 2 // 5,
     stateful_step_count=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

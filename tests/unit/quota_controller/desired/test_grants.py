@@ -11,7 +11,7 @@ from quota_controller.desired.capacity import Capacity, capacities
 from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, after_edit
 from quota_controller.desired.grants import Grants, grant
 from quota_controller.desired.quota_entries import owned_quota
-from tests.builders.quotas import P5, P5_GPU, daemon_set, node
+from tests.builders.quotas import MIG, ONE_SLICE, P5, P5_GPU, THREE_SLICES, daemon_set, node
 
 
 def test_lost_nodes_reduce_unallocated_capacity_before_any_quota() -> None:
@@ -53,6 +53,11 @@ def granted_next(
 
 def accelerators(quotas: Mapping[str, Quota]) -> dict[str, int]:
     return {name: quota[P5_GPU] for name, quota in quotas.items()}
+
+
+def cpus(quotas: Mapping[str, Quota]) -> dict[str, int]:
+    """In thousandths."""
+    return {name: quota["p5", "cpu"] for name, quota in quotas.items()}
 
 
 def test_an_allocation_that_is_too_large_takes_nothing_from_others() -> None:
@@ -106,6 +111,44 @@ def test_devices_that_are_gone_for_a_moment_lower_nobody_for_good() -> None:
     assert accelerators(edited.usable) == {"a": 0, "b": 0, "c": 0, "d": 0}
     back = granted_next(edited, teams, TWO_NODES)
     assert {name: back.usable[name] for name in "abc"} == before.usable
+
+
+def test_an_edit_while_devices_are_gone_and_a_node_is_down_lowers_nobody_else() -> None:
+    """Without devices b asks for no CPU, and keeps its share until it asks for CPU again."""
+    teams = specs(a=1)
+    teams["b"] = AllocationSpec(quotas=[TypeQuota(instanceType="p5", accelerators=4)])
+    before = granted_next(None, teams, TWO_NODES)
+    assert cpus(before.usable) == {"a": 180_000, "b": 90_000}
+    gone = capacities([P5], [node("x", gpus=0), node("y", gpus=0, ready="False")])
+    failed = granted_next(before, teams, gone)
+    assert cpus(failed.usable) == {"a": 120_000, "b": 0}
+    edited = granted_next(failed, specs(a=1, b=1), gone)
+    assert cpus(edited.usable) == {"a": 120_000, "b": 60_000}
+    reverted = granted_next(edited, teams, gone)
+    assert cpus(reverted.usable) == {"a": 120_000, "b": 0}
+
+
+def divided(*layouts: tuple[int, int]) -> dict[str, Capacity]:
+    """Nodes with this many partitions of one slice and of three."""
+    return capacities(
+        [MIG],
+        [
+            node(str(number), "a100", gpus=0, partitions={ONE_SLICE: ones, THREE_SLICES: threes})
+            for number, (ones, threes) in enumerate(layouts)
+        ],
+    )
+
+
+def test_partitions_that_no_longer_exist_reduce_nobody() -> None:
+    """Two nodes are divided in another way, and a, which owns whole nodes, is granted those."""
+    teams = {
+        "a": AllocationSpec(quotas=[TypeQuota(instanceType="a100", count=2)]),
+        "b": AllocationSpec(quotas=[TypeQuota(instanceType="a100", partitions={ONE_SLICE: 6})]),
+    }
+    before = granted_next(None, teams, divided((6, 0), (6, 0), (6, 0)))
+    after = granted_next(before, teams, divided((6, 0), (0, 2), (0, 2)))
+    assert after.usable["a"]["a100", THREE_SLICES] == 4
+    assert after.usable["b"]["a100", ONE_SLICE] == 6
 
 
 def test_nodes_that_are_worth_less_for_good_harm_nobody_for_the_large_one() -> None:
