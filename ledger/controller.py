@@ -9,6 +9,7 @@ from prometheus_client import Counter, Gauge
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
+from cede.api.audit_chain import Head
 from cede.api.cession import Cession
 from cede.api.kueue import Workload
 from cede.api.objects import ALLOCATIONS, CESSIONS, POLICIES, WORKLOADS
@@ -55,6 +56,8 @@ class Controller:
         # None until the books were read, and when somebody else has written into them
         self._bookkeeper: Bookkeeper | None = None
         self._is_intact = False
+        # the newest record, until it is noted outside of the database
+        self._to_note: Head | None = None
 
     @property
     def caches(self) -> Iterable[Cache[Any]]:
@@ -71,6 +74,7 @@ class Controller:
             bookkeeper.look(self._look())
             if batch := bookkeeper.batch():
                 await self._write(bookkeeper, batch)
+                await self._note_head()
         except DatabaseError as error:
             FAILED_WRITES.inc()
             log.warning("books not written", extra={"reason": str(error)})
@@ -101,6 +105,8 @@ class Controller:
         if wrong:
             # the noted record stays as it is: it is the evidence
             log.error("audit not intact", extra={"reason": wrong})
+        # an earlier process may have ended before it had noted it
+        self._to_note = opened.head
         log.info("books opened", extra={"database": self._database.name})
         self._bookkeeper = Bookkeeper(opened, self._now())
         return self._bookkeeper
@@ -129,5 +135,11 @@ class Controller:
         if batch.audit:
             head = batch.audit[-1].head
             log.info("audit", extra={"head": str(head), "records": len(batch.audit)})
-            if self._is_intact:
-                await audit_head.note(self._client, head)
+            self._to_note = head
+
+    async def _note_head(self) -> None:
+        """With the next batch again if the API server does not take it: until then nobody would
+        miss the newest records."""
+        head = self._to_note
+        if head and self._is_intact and await audit_head.note(self._client, head):
+            self._to_note = None

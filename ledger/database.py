@@ -41,9 +41,13 @@ class Database:
         form = "write the URL like sqlite:////data/ledger.db or postgresql://user@host/name"
         try:
             parsed = make_url(url)
-        except ArgumentError as error:
-            raise DatabaseError(f"{url!r} is no URL of a database: {form}") from error
-        self.name = parsed.render_as_string(hide_password=True)
+        except (ArgumentError, ValueError) as error:
+            raise DatabaseError(f"{_shown(url)} is no URL of a database: {form}") from error
+        if "@" in (parsed.host or ""):
+            # a part of the password would be taken for the host, and would be in every message
+            raise DatabaseError("the password in the URL has an @ that ends it: write it as %40")
+        # its query may hold a password too
+        self.name = parsed.set(query={}).render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
         if self.dialect not in ("sqlite", "postgresql"):
             raise DatabaseError(f"{self.name} is {self.dialect}: {form}")
@@ -94,6 +98,11 @@ class Database:
                 f"{self.name}: its tables have version {schema}, and this program has {SCHEMA}: "
                 f"run the version of Cede that wrote them, or a newer one"
             )
+
+
+def _shown(url: str) -> str:
+    """Without a password, wherever in the text it is."""
+    return "what was given" if "@" in url or "?" in url else repr(url)
 
 
 def _reason(error: Exception) -> str:

@@ -54,8 +54,9 @@ class AuditRecord:
 
 
 def line_of(record: AuditRecord) -> str:
-    """The record as a line of JSON."""
-    return json.dumps(asdict(record), ensure_ascii=False)
+    """The record as a line of JSON. In ASCII, so that no text in it ends the line, and none needs
+    an encoding."""
+    return json.dumps(asdict(record))
 
 
 def parse_record(line: str) -> AuditRecord:

@@ -1,6 +1,5 @@
 """All commands as one program."""
 
-import sys
 from collections.abc import Sequence
 
 import typer
@@ -23,6 +22,7 @@ from cede.commands.doctor import doctor
 from cede.commands.explain import explain
 from cede.commands.history import history
 from cede.commands.jobs import jobs
+from cede.commands.output import warn
 from cede.commands.priority import priority
 from cede.commands.release import release, uninstall
 from cede.commands.resize import resize
@@ -89,7 +89,7 @@ def run(arguments: Sequence[str] | None) -> int:
     except typer.TyperException as error:
         # `cede` alone has printed the help
         if error.format_message():
-            print(f"{PROGRAM}: {_sentence(error)}", file=sys.stderr)
+            warn([_sentence(error)])
         return error.exit_code
     return DONE if code is None else int(code)
 

@@ -2,6 +2,7 @@
 
 import time
 from asyncio import sleep
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,11 @@ from cede.api.objects import JOBS, Key, rfc3339
 from cede.commands.command import DONE, FAILED, JOB, NAMESPACE, BadInput, CommandFailed, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
-from cede.commands.read import read_job, read_snapshot
+from cede.commands.read import Reader, read_job, read_shared
 from cede.kube.errors import ApiError, NotFound
 from cede.kube.failures import failure_sentence, may_pass
 from cede.report.saves import SaveProgress, progress, why_not_now
-from cede.report.snapshot import leader
+from cede.report.snapshot import leads
 
 if TYPE_CHECKING:
     from cede.kube.client import Client
@@ -132,8 +133,11 @@ class _Watch:
         self.last = present
 
     async def _check_leader(self) -> None:
-        snapshot = await read_snapshot(self.client)
-        if not leader(snapshot, time.time()):
+        """What cannot be read about that, or not now, does not end the wait."""
+        with suppress(ApiError):
+            snapshot = await read_shared(Reader(self.client))
+            if leads(snapshot, time.time()) is not False:
+                return
             warn(["no scheduler leads, so nobody asks the job yet: see `cede status`"])
 
 

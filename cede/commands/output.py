@@ -12,6 +12,13 @@ from rich.theme import Theme
 
 from cede.commands.command import Options
 
+CONTROLS = {
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(32), *range(127, 160))
+    if chr(code) not in "\n\t"
+}
+"""Characters that command a terminal. Messages, annotations and what pods report may hold them."""
+
 
 class States(RegexHighlighter):
     """Colours the words that a reader looks for first."""
@@ -47,13 +54,18 @@ def show(
         case "name":
             print("".join(f"{name}\n" for name in object_names), end="", flush=True)
         case _:
-            _show_text(lines)
+            _show_text(map(printable, lines))
 
 
 def warn(sentences: Iterable[str]) -> None:
     """Prints each as a line on standard error."""
     for sentence in sentences:
-        print(f"cede: {sentence}", file=sys.stderr, flush=True)
+        print(f"cede: {printable(sentence)}", file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey."""
+    return text.translate(CONTROLS)
 
 
 def _show_text(lines: Iterable[str]) -> None:

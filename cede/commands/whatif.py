@@ -13,6 +13,13 @@ from cede.commands.command import FAILED, NAMESPACE, BadInput, Options
 from cede.commands.output import show
 
 PROGRAM = "whatif"
+FOLDER = Path(__file__).parents[2]
+"""Where Cede's own packages are."""
+START = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+"""`python -m` would look for the program in the current folder first, which may be anybody's."""
 NOT_HERE = (
     "the program that answers is not installed here: run this command in a checkout of Cede, or "
     "`python -m whatif` in the image of its controllers"
@@ -59,7 +66,8 @@ async def _ask(chosen: Options, question: str, *words: str, **options: str | Non
         raise BadInput(NOT_HERE)
     options |= {"kubeconfig": chosen.kubeconfig, "context": chosen.context}
     given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    command = (sys.executable, "-m", PROGRAM, question, *given, f"--output={chosen.output}")
+    python = (sys.executable, "-P", "-c", START, str(FOLDER), PROGRAM)
+    command = (*python, question, *given, f"--output={chosen.output}")
     # a name that begins with a hyphen is no option
     process = await asyncio.create_subprocess_exec(
         *command, *(["--", *words] if words else []), stdout=asyncio.subprocess.PIPE
@@ -78,5 +86,4 @@ async def _ask(chosen: Options, question: str, *words: str, **options: str | Non
 def _is_installed() -> bool:
     """Whether Cede's own program stands beside this command: others may have one of its name."""
     spec = find_spec(PROGRAM)
-    own = Path(__file__).parents[2] / PROGRAM
-    return spec is not None and spec.origin == str(own / "__init__.py")
+    return spec is not None and spec.origin == str(FOLDER / PROGRAM / "__init__.py")

@@ -29,10 +29,12 @@ async def read(client: Client) -> Head | None:
     return parse_head(text) if text else None
 
 
-async def note(client: Client, head: Head) -> None:
-    """The log has it too, so a refusal is only reported."""
+async def note(client: Client, head: Head) -> bool:
+    """Whether it was noted. The log has it too, so a refusal is only reported."""
     body = {"metadata": {"annotations": {names.AUDIT_HEAD: str(head)}}}
     try:
         await client.patch(CONFIG_MAPS, KEY, body)
     except ApiError as error:
         log.warning("head of the audit not noted", extra={"reason": str(error)})
+        return False
+    return True

@@ -22,6 +22,7 @@ CRASHES = "CrashLoopBackOff"
 # pkg/quota/v1 and the admission plugin ResourceQuota: `exceeded quota: NAME, requested: …`
 QUOTA_WORDS = ("exceeded quota", "failed quota")
 FAILED_CREATE = "FailedCreate"
+CREATED = "SuccessfulCreate"
 MAX_WORDS = 300
 
 
@@ -172,11 +173,13 @@ def _ending(workload: Workload, index: Index) -> Cause | None:
 
 # --- pods that do not exist -----------------------------------------------------------------------
 def _refused(events: Sequence[Event]) -> Iterator[Cause]:
-    """What the Job's controller has reported last about pods that it could not create."""
-    failures = [event for event in events if event.reason == FAILED_CREATE]
-    if not failures:
+    """What the Job's controller has reported last about pods that it could not create. Events last
+    an hour, and it may have created pods since."""
+    outcomes = [event for event in events if event.reason in (CREATED, FAILED_CREATE)]
+    # times are whole seconds: one that created some pods and then failed, has failed
+    last = max(outcomes, key=_when, default=None)
+    if last is None or last.reason == CREATED:
         return
-    last = max(failures, key=lambda event: unix_or_zero(event.last_time))
     words = " ".join(last.note.split())[:MAX_WORDS].rstrip(".")
     if any(phrase in last.note for phrase in QUOTA_WORDS):
         yield Cause(
@@ -190,3 +193,7 @@ def _refused(events: Sequence[Event]) -> Iterator[Cause]:
         f"The API server refuses its pods: {words}.",
         "correct the pod template",
     )
+
+
+def _when(event: Event) -> tuple[float, bool]:
+    return unix_or_zero(event.last_time), event.reason == FAILED_CREATE

@@ -13,8 +13,10 @@ from cede.api.audit_chain import (
     Head,
     canonical,
     complaint,
+    line_of,
     next_record,
     parse_head,
+    parse_record,
 )
 
 Records = list[AuditRecord]
@@ -135,3 +137,11 @@ def test_equal_contents_have_one_text() -> None:
 
 def test_a_head_names_number_and_hash() -> None:
     assert str(Head(3, FIRST)) == f"3:{FIRST}"
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\x85b", "größe"])
+def test_a_record_is_one_line_whatever_its_texts_are(text: str) -> None:
+    record = next_record(None, "2026-11-20T00:00:00Z", "Kind", "n", canonical({"text": text}))
+    [line] = line_of(record).splitlines()
+    assert line.isascii()
+    assert parse_record(line) == record

@@ -83,6 +83,12 @@ def test_every_alert_has_a_runbook_a_severity_and_a_summary(alert: str) -> None:
     assert annotations["summary"].endswith(".")
 
 
+def test_a_ledger_that_is_down_is_one_that_is_behind() -> None:
+    """It has no series then, so the alert needs the last value that it had."""
+    expression = ALERTS["CedeLedgerBehind"]["expr"]
+    assert "max_over_time(cede_ledger_written_timestamp_seconds[1d])" in expression
+
+
 def test_every_runbook_is_that_of_an_alert() -> None:
     assert set(re.findall(r"^## (\w+)$", RUNBOOKS, re.M)) == ALERTS.keys()
 

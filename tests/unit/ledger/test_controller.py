@@ -135,6 +135,27 @@ async def test_the_newest_record_is_noted_in_the_cluster(world: LedgerWorld) -> 
     assert parse_head(world.head).number == first.number + 1 == 4
 
 
+async def test_a_record_that_the_api_server_did_not_take_is_noted_later(
+    world: LedgerWorld,
+) -> None:
+    refusal = refuses(503, "ServiceUnavailable")
+    world.server.script("PATCH", CONFIG_MAPS.path(HEAD), refusal)
+    async with world.running():
+        await world.passes(40)
+    newest = parse_head(world.head)
+    assert books.verify(world.database, newest) == ("", newest)
+
+
+async def test_a_record_that_an_earlier_process_did_not_note_is_noted(world: LedgerWorld) -> None:
+    async with world.running():
+        await world.passes(20)
+    noted = world.head
+    world.server.put(CONFIG_MAPS, {"metadata": {"name": HEAD[1], "namespace": HEAD[0]}})
+    async with world.running():
+        await world.passes(20)
+    assert world.head == noted
+
+
 async def test_an_audit_that_was_changed_while_nobody_looked_keeps_its_evidence(
     world: LedgerWorld, caplog: pytest.LogCaptureFixture
 ) -> None:

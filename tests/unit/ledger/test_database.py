@@ -33,6 +33,26 @@ def test_a_url_that_is_none_is_refused(url: str, complaint: str) -> None:
     assert complaint in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("postgresql:/me:secret@host/db", "what was given is no URL of a database: write"),
+        ("postgresql://me:secret@host:54x2/db", "what was given is no URL of a database: write"),
+        ("postgresql://me:@secret@host/db", "has an @ that ends it: write it as %40"),
+    ],
+)
+def test_a_password_in_a_url_that_is_none_is_in_no_message(url: str, complaint: str) -> None:
+    with pytest.raises(DatabaseError, match=r"^[^\n]*$") as raised:
+        Database(url)
+    assert complaint in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_password_in_the_query_is_in_no_name() -> None:
+    database = Database("postgresql://me@host/db?password=secret")
+    assert database.name == "postgresql://me@host/db"
+
+
 def test_a_password_is_in_no_message() -> None:
     database = Database(f"postgresql://me:secret@127.0.0.1:{free_port()}/db")
     with pytest.raises(DatabaseError) as raised:

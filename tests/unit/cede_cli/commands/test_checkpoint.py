@@ -6,13 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from cede.api import names
-from cede.api.objects import JOBS, LEASES, Json
+from cede.api.objects import CESSIONS, JOBS, LEASES, POLICIES, Json, Kind
 from cede.api.reasons import SaveState
 from cede.api.save_request import SaveAnswer
 from cede.commands import checkpoint
 from tests.builders.jobs import TEAM, elastic_job, running_job
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer
 from tests.unit.cede_cli.conftest import Run
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
@@ -158,6 +159,28 @@ async def test_without_a_scheduler_it_says_so_and_ends_in_time(
     assert (code, text) == (1, "")
     assert "cede: no scheduler leads, so nobody asks the job yet: see `cede status`\n" in error
     assert "waited 1 s: it may save later, see `kubectl describe job gpt -n vision`\n" in error
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        pytest.param(CESSIONS, refuses(403, "Forbidden"), id="no right to list Cessions"),
+        pytest.param(POLICIES, refuses(503, "ServiceUnavailable"), id="no answer for a moment"),
+    ],
+)
+async def test_what_cannot_be_read_of_the_scheduler_does_not_end_the_wait(
+    server: ApiServer,
+    cede: Run,
+    happens: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Kind,
+    fault: Answer,
+) -> None:
+    monkeypatch.setattr(checkpoint, "ANSWER_S", 0.0)
+    server.script("GET", kind.path(), fault)
+    happens(lambda: answer(server, SaveState.SAVED, step=3))
+    code, text, _ = await cede("checkpoint", "gpt")
+    assert (code, text) == (0, "gpt has saved step 3\n")
 
 
 @pytest.mark.parametrize("fault", [drops(), refuses(503, "ServiceUnavailable")])

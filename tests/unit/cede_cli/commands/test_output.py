@@ -6,7 +6,7 @@ from enum import StrEnum
 import pytest
 
 from cede.commands.command import Options
-from cede.commands.output import show
+from cede.commands.output import show, warn
 
 
 class Phase(StrEnum):
@@ -57,6 +57,20 @@ def test_what_a_terminal_shows_is_what_is_there(
 ) -> None:
     show(Options(), FACTS, [text])
     assert re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out) == f"{text}\n"
+
+
+@pytest.mark.parametrize("text", ["\x1b[2Jgone", "\x1b]0;title\x07", "\x9b2J", "over\rwritten"])
+def test_what_the_cluster_holds_commands_no_terminal(
+    text: str, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("NO_COLOR", "1")
+    show(Options(), FACTS, [text])
+    warn([text])
+    printed, errors = capsys.readouterr()
+    for line in (printed, errors.removeprefix("cede: ")):
+        assert line.endswith("\n")
+        assert not re.search("[\x00-\x1f\x7f-\x9f]", line[:-1])
+        assert "\N{REPLACEMENT CHARACTER}" in line
 
 
 @pytest.mark.usefixtures("terminal")

@@ -57,6 +57,19 @@ def test_a_name_with_a_hyphen_is_no_option(
     assert "there is no node --kubeconfig" in capfd.readouterr().err
 
 
+def test_a_program_of_its_name_in_the_current_folder_is_not_run(
+    files: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "whatif.py").write_text("print('somebody else')")
+    monkeypatch.chdir(tmp_path)
+    code = main(["whatif", "drain", "n2", "--snapshot", files[0]])
+    text = capfd.readouterr().out
+    assert (code, text.splitlines()[0]) == (0, "drain n2: 1 job changes")
+
+
 def test_without_the_program_one_line_says_where_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Why the pods of an admitted job do not run: statuses as Kubernetes writes them."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from cede.api import names
 from cede.api.kueue import Job
 from cede.api.pod_state import Event
 from cede.api.wait_reasons import WaitReason
-from tests.builders.causes import cession, condition, pod, reasons, unscheduled, workload
+from tests.builders.causes import cession, condition, pod, reasons, time, unscheduled, workload
 
 ADMITTED = (condition(names.QUOTA_RESERVED, True), condition(names.ADMITTED, True))
 NOT_READY = condition(
@@ -24,7 +25,12 @@ SECURITY_EVENT = Event(
     reason="FailedCreate",
     note='Error creating: pods "claim-0-x" is forbidden: violates PodSecurity "restricted:latest"',
 )
+CREATED = Event(reason="SuccessfulCreate", note="Created pod: claim-0-x")
 ENDING = cession(phase="Admitted", targets=[{"uid": "job-gpt", "stopped": True, "endingPods": 3}])
+
+
+def at(event: Event, ago_s: float) -> Event:
+    return replace(event, deprecatedLastTimestamp=time(ago_s))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +73,16 @@ ENDING = cession(phase="Admitted", targets=[{"uid": "job-gpt", "stopped": True, 
         ),
         pytest.param(
             {"pods": [], "events": [SECURITY_EVENT]}, WaitReason.PODS_REFUSED, id="PodSecurity"
+        ),
+        pytest.param(
+            {"pods": [], "events": [at(SECURITY_EVENT, 60), at(CREATED, 60)]},
+            WaitReason.PODS_REFUSED,
+            id="some created, and the next refused in the same second",
+        ),
+        pytest.param(
+            {"pods": [], "events": [at(SECURITY_EVENT, 1800), at(CREATED, 5)]},
+            WaitReason.PODS_NOT_READY,
+            id="refused half an hour ago, and created since",
         ),
     ],
 )
