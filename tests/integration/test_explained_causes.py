@@ -230,7 +230,7 @@ def test_who_borrows_is_spared_for_its_minimum_runtime(admin: Admin) -> None:
 def test_a_take_back_is_explained_to_both_sides(admin: Admin) -> None:
     """Nobody answers for the elastic job, so its grace has to pass."""
     admin.apply_policy(preemption={"minRuntimeSeconds": 0, "growCooldownSeconds": 600})
-    submit_elastic(admin, BORROWER, "4-8", 8, grace="20s")
+    submit_elastic(admin, BORROWER, "4-8", 8, grace="40s")
     admin.submit(admin.job(OWNER, "claim", 4))
     expect(admin, OWNER, "claim", WaitReason.CESSION_PENDING)
     expect(admin, BORROWER, "elastic", WaitReason.SHRINKS_FOR_CESSION)
