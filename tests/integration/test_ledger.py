@@ -1,6 +1,7 @@
 """The ledger beside a real API server and Kueue, with the rights that it is deployed with."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -99,6 +100,7 @@ class Ledger:
         return sum(float(row[column]) for row in rows) * 3600
 
 
+@pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long: 200 s")
 def test_a_job_has_the_seconds_that_it_had_quota(
     admin: Admin, kubeconfig: str, tmp_path: Path
 ) -> None:

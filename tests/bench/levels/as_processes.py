@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tests.bench.levels.figures import Cost, Turn, cost_of_shrink, is_between_saves, turn
 from tests.bench.levels.jobs import CLAIM, PODS, WORKERS
-from tests.bench.levels.workers.tiny import SAVE_EVERY
+from tests.bench.levels.workers.tiny import ON_SIGNAL, SAVE_EVERY
 from tests.bench.runtime.commits import Commit, read_journal
 from tests.bench.runtime.others import Torchrun
 from tests.bench.runtime.ours import Ours
@@ -24,7 +24,7 @@ SCRIPT = str(TREE / WORKERS / "plain.py")
 class Restarted(Ours):
     def __init__(self) -> None:
         super().__init__(PODS)
-        self.words = ["--restart", "--", SCRIPT, str(self.log), "told"]
+        self.words = ["--restart", "--", SCRIPT, str(self.log), ON_SIGNAL]
 
     def begin(self) -> None:
         self.log.mkdir()

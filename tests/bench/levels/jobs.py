@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cede.api import names
 from cede.api.objects import Json
+from tests.bench.levels.workers.tiny import ON_SIGNAL
 
 PODS = 4
 """Of a target that can be resized, with an accelerator each; otherwise one pod has all."""
@@ -25,11 +26,11 @@ class Level:
 
 
 LEVELS = (
-    Level("L0", "L0: gentle stop", f"{TORCHRUN} {{folder}} told", False),
+    Level("L0", "L0: gentle stop", f"{TORCHRUN} {{folder}} {ON_SIGNAL}", False),
     Level(
         "L1",
         "L1: restart in the pod",
-        f"-m elastic_runtime --restart -- {WORKERS}/plain.py {{folder}} told",
+        f"-m elastic_runtime --restart -- {WORKERS}/plain.py {{folder}} {ON_SIGNAL}",
         True,
     ),
     Level("L2", "L2: Session", f"-m elastic_runtime {WORKERS}/in_session.py {{folder}}", True),

@@ -1,6 +1,6 @@
-"""The training as a script for torchrun: `plain.py DIRECTORY [signals]`.
+"""The training as a script for torchrun: `plain.py DIRECTORY [on-signal]`.
 
-It saves every ten steps. With `signals` all ranks also save after the same step when they get
+It saves every ten steps. With `on-signal` all ranks also save after the same step when they get
 SIGTERM, and end. It is the script of all levels but L2.
 """
 
@@ -62,4 +62,4 @@ def main(folder: Path, *, is_told: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), is_told="signals" in sys.argv)
+    main(Path(sys.argv[1]), is_told=tiny.ON_SIGNAL in sys.argv)

@@ -9,6 +9,8 @@ MICRO_BATCH_S = 0.2
 """How long a micro-batch takes at least."""
 SAVE_EVERY = 10
 """Steps."""
+ON_SIGNAL = "on-signal"
+"""Argument of plain.py: save and end when told to."""
 
 
 def model() -> torch.nn.Module:
