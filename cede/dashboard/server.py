@@ -1,6 +1,7 @@
 """The web server of the page: its files, the facts, and the stream of changes."""
 
 import hmac
+import logging
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
@@ -11,6 +12,7 @@ from cede.api.objects import Key
 from cede.dashboard.feed import Feed
 from cede.report.explanation import Explanation
 
+log = logging.getLogger(__name__)
 Explain = Callable[[Key], Awaitable[Explanation]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LOOPBACK = "127.0.0.1"
@@ -24,6 +26,8 @@ STATIC = {
 DATA = "/api/"
 """What begins so needs the token."""
 MAX_STREAMS = 32
+MAX_DIGITS = 18
+"""Of a version."""
 HEADERS = {
     # only what this server sends; no inline script or style, no frame, no form
     "Content-Security-Policy": (
@@ -90,6 +94,12 @@ class Server:
         except web.HTTPException as error:
             error.headers.update(HEADERS)
             raise
+        # nothing that somebody sends, or that a cluster contains, ends in a bare answer
+        except Exception as error:
+            log.exception("request not answered")
+            raise web.HTTPInternalServerError(
+                text=f"this cannot be answered ({type(error).__name__}: {error})\n", headers=HEADERS
+            ) from error
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
@@ -102,7 +112,9 @@ class Server:
         if not request.path.startswith(DATA):
             return
         given = request.headers.get(hdrs.AUTHORIZATION, "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+        # bytes that are no UTF-8 are surrogates here
+        sent = given.encode(errors="surrogateescape")
+        if not hmac.compare_digest(sent, f"Bearer {self._token}".encode()):
             raise web.HTTPUnauthorized(text="open the address that `cede dashboard` printed\n")
 
     # --- answers ----------------------------------------------------------------------------------
@@ -119,7 +131,7 @@ class Server:
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("after", "")
-        if not text.isascii() or not text.isdigit():
+        if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
             raise web.HTTPBadRequest(text="`after` is not a version: it should be a number\n")
         if self._streams >= MAX_STREAMS:
             raise web.HTTPServiceUnavailable(

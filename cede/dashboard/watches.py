@@ -12,7 +12,7 @@ from cede.api.policy import ClusterPolicy
 from cede.dashboard.rights import EVERYWHERE, readable_namespaces
 from cede.dashboard.view import MAX_WATCHED, View, rights_sentence
 from cede.kube.cache import Backoff, Cache
-from cede.kube.client import HttpClient
+from cede.kube.client import MUTE_S, HttpClient
 from cede.kube.errors import ApiError, Unreadable
 from cede.kube.failures import failure_sentence
 from cede.report.snapshot import COMPONENT_BY_LEASE
@@ -21,6 +21,9 @@ PULSE_S = 5.0
 """How often the API server is asked whether it answers: a watch that is cut tells only later."""
 RIGHTS_S = 300.0
 """After how long rights are asked for again; at once when there are other teams."""
+STALE_S = MUTE_S + 30.0
+"""A watch on which the server sends nothing is made again before. One that still brings nothing
+fails, or is not allowed any more."""
 BACKOFF = Backoff(max_s=5.0)
 """A person waits for the page, and there is one of it, not one for each node."""
 
@@ -198,14 +201,29 @@ class Watches:
 
     # --- the API server ---------------------------------------------------------------------------
     async def _feel_pulse(self) -> None:
-        """Finds that the API server does not answer, or not to us, and that it does again."""
+        """Finds that the API server does not answer, or not to us or not about some objects, and
+        that it does again."""
         while True:
             try:
                 await self._client.describe("/version")
-                trouble = ""
+                trouble = self._why_stale()
             except ApiError as error:
                 trouble = failure_sentence(error)
             if trouble != self._trouble:
                 self._trouble = trouble
                 self._changed()
             await asyncio.sleep(PULSE_S)
+
+    def _why_stale(self) -> str:
+        """Empty if everything that was read is up to date."""
+        stale = {
+            cache.kind.plural
+            for cache in self._all()
+            if cache.synced.is_set() and cache.age_s > STALE_S
+        }
+        if not stale:
+            return ""
+        return (
+            f"the API server sends nothing more about {', '.join(sorted(stale))}; see whether you "
+            f"may still read that: `kubectl auth can-i list {min(stale)}`"
+        )

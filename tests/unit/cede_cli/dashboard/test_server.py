@@ -9,10 +9,11 @@ from importlib.resources import files
 import aiohttp
 import pytest
 
-from cede.api.objects import CESSIONS
+from cede.api.objects import CESSIONS, Key
 from cede.dashboard import server as server_module
 from cede.dashboard.feed import Feed
 from cede.dashboard.server import STATIC, Server
+from cede.report.explanation import Explanation
 from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
 from tests.harness.page_reader import TOKEN, Reader, explain
@@ -34,6 +35,17 @@ DATA = ("api/page", "api/changes?after=0", "api/explain/research/gpt-7b")
 async def test_facts_need_the_token(reader: Reader, path: str, credentials: str) -> None:
     status, text = await reader.get(path, Authorization=credentials)
     assert (status, text) == (401, "open the address that `cede dashboard` printed\n")
+
+
+async def test_bytes_that_are_no_text_are_no_token(reader: Reader) -> None:
+    host = reader.url.removeprefix("http://").rstrip("/")
+    incoming, outgoing = await asyncio.open_connection(*host.split(":"))
+    outgoing.write(f"GET /api/page HTTP/1.0\r\nHost: {host}\r\n".encode())
+    outgoing.write(b"Authorization: Bearer \xff\r\n\r\n")
+    async with asyncio.timeout(20):
+        status = await incoming.readline()
+    outgoing.close()
+    assert b" 401 " in status
 
 
 async def test_the_token_in_the_address_is_no_credential(reader: Reader) -> None:
@@ -128,7 +140,24 @@ async def test_an_explanation_is_that_of_the_command(reader: Reader) -> None:
     assert explained["sentences"] == ["gpt-7b runs.", "<b>It</b> is no markup."]
 
 
-@pytest.mark.parametrize("after", ["", "x", "-1", "1.5", "²"])
+async def test_a_fault_of_an_explanation_is_an_answer_with_the_strict_headers() -> None:
+    async def fails(_: Key) -> Explanation:
+        raise KeyError("a queue that is gone")
+
+    runner, address = await Server(Feed(), fails, TOKEN).start(0)
+    url = f"{address.partition('#')[0]}api/explain/research/gpt-7b"
+    try:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as response:
+            assert response.status == 500
+            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+            text = await response.text()
+    finally:
+        await runner.cleanup()
+    assert text == "this cannot be answered (KeyError: 'a queue that is gone')\n"
+
+
+@pytest.mark.parametrize("after", ["", "x", "-1", "1.5", "²", "1" * 5000])
 async def test_a_version_that_is_none_is_refused(reader: Reader, after: str) -> None:
     status, text = await reader.get(f"api/changes?after={after}")
     assert (status, text) == (400, "`after` is not a version: it should be a number\n")

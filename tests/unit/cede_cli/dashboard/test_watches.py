@@ -116,6 +116,21 @@ async def test_a_server_that_is_lost_is_named_and_its_return_too(server: ApiServ
         await reader.until("takes", "after", phase="Completed")
 
 
+async def test_what_is_not_brought_up_to_date_any_more_is_named(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the right to watch was withdrawn, while the server still answers."""
+    async with dashboard(server) as reader:
+        assert (await reader.page())["cluster"]["cluster"]["trouble"] == ""
+        monkeypatch.setattr(watches, "STALE_S", 0.0)
+        async for _, _, data in reader.changes(0):
+            cluster = data.get("cluster", {}).get("set", {}).get("cluster", {})
+            if "sends nothing more about cessions, " in cluster.get("trouble", ""):
+                break
+        monkeypatch.setattr(watches, "STALE_S", 180.0)
+        await reader.until("cluster", "cluster", trouble="")
+
+
 async def test_an_object_that_cannot_be_read_is_named_and_the_others_are_shown(
     server: ApiServer,
 ) -> None:

@@ -29,7 +29,7 @@ CREATED = Event(reason="SuccessfulCreate", note="Created pod: claim-0-x")
 ENDING = cession(phase="Admitted", targets=[{"uid": "job-gpt", "stopped": True, "endingPods": 3}])
 
 
-def at(event: Event, ago_s: float) -> Event:
+def dated(event: Event, ago_s: float) -> Event:
     return replace(event, deprecatedLastTimestamp=time(ago_s))
 
 
@@ -75,12 +75,12 @@ def at(event: Event, ago_s: float) -> Event:
             {"pods": [], "events": [SECURITY_EVENT]}, WaitReason.PODS_REFUSED, id="PodSecurity"
         ),
         pytest.param(
-            {"pods": [], "events": [at(SECURITY_EVENT, 60), at(CREATED, 60)]},
+            {"pods": [], "events": [dated(SECURITY_EVENT, 60), dated(CREATED, 60)]},
             WaitReason.PODS_REFUSED,
             id="some created, and the next refused in the same second",
         ),
         pytest.param(
-            {"pods": [], "events": [at(SECURITY_EVENT, 1800), at(CREATED, 5)]},
+            {"pods": [], "events": [dated(SECURITY_EVENT, 1800), dated(CREATED, 5)]},
             WaitReason.PODS_NOT_READY,
             id="refused half an hour ago, and created since",
         ),
