@@ -85,9 +85,10 @@ async def _details(
 
 
 async def _active_writer(client: "Client", key: Key) -> FieldWriter | None:
+    """None if that cannot be read: the right to list Workloads does not bring that to get one."""
     try:
         written = await client.get(objects.WORKLOADS, WrittenFields, key)
-    except NotFound:
+    except (NotFound, Forbidden):
         return None
     return written.writer("spec", "active")
 

@@ -102,6 +102,17 @@ async def test_who_made_a_workload_inactive_is_named(server: ApiServer, cede: Ru
     assert "[DeactivatedByHand]" in text
 
 
+@pytest.mark.usefixtures("jobs")
+async def test_an_inactive_workload_is_explained_to_who_may_only_list(
+    server: ApiServer, cede: Run
+) -> None:
+    put_workload(server, active=False)
+    server.script("GET", WORKLOADS.path(("vision", "job-vision")), refuses(403, "Forbidden"))
+    code, text, _ = await cede("explain", "inference")
+    assert code == 0
+    assert "spec.active" in text
+
+
 ADMISSION: Json = {
     "conditions": [
         {"type": "Admitted", "status": "True"},
