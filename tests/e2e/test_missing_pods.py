@@ -167,6 +167,7 @@ def check_trains_on(cluster: Cluster) -> None:
     cluster.until(more, f"the job to do more than {before} steps", 30)
 
 
+@pytest.mark.skipif(not LONG, reason="part of make test-long")
 def test_a_job_shrinks_to_the_pods_that_nodes_have_room_for(
     cluster: Cluster, last_step: int
 ) -> None:

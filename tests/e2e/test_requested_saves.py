@@ -18,6 +18,7 @@ from tests.e2e.training import Training
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
+LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 # the fixture of tests/conftest.py
 Cluster = Any
 
@@ -57,6 +58,7 @@ def test_a_job_saves_when_its_user_wants_it_and_trains_on(jobs: Cluster) -> None
     training.check_undisturbed()
 
 
+@LONG
 def test_a_script_that_saves_only_at_stops_says_so(jobs: Cluster) -> None:
     folder = f"/shared/restarted-{uuid4().hex[:8]}"
     create(jobs, restarted(folder))

@@ -198,6 +198,7 @@ def test_training_goes_on_when_the_coordinator_and_another_pod_are_deleted(
     assert coordinator(cluster) not in (0, 1)
 
 
+@pytest.mark.skipif(not LONG, reason="part of make test-long")
 def test_half_of_the_pods_wait_when_the_others_are_lost_with_the_coordinator(
     cluster: Cluster, trained: None
 ) -> None:

@@ -1,6 +1,7 @@
 """Causes are injected into a real cluster, and `cede explain` names the true one."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.integration.explained import (
 )
 
 pytestmark = pytest.mark.cluster
+LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 OWNER, BORROWER, KEEPER = "expl-owner", "expl-borrower", "expl-keeper"
 NODE = "gov-1"
 
@@ -227,6 +229,7 @@ def test_who_borrows_is_spared_for_its_minimum_runtime(admin: Admin) -> None:
     assert f"{BORROWER}/borrows" in [holder["job"] for holder in lent["shortage"]["holders"]]
 
 
+@LONG
 def test_a_take_back_is_explained_to_both_sides(admin: Admin) -> None:
     """Nobody answers for the elastic job, so its grace has to pass."""
     admin.apply_policy(preemption={"minRuntimeSeconds": 0, "growCooldownSeconds": 600})
