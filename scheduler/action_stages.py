@@ -27,8 +27,13 @@ from scheduler.server_actions import DrainPod, ScaleServer
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
     (
-        *(RequestSize, ResizeJob, RequestSave, AnswerSave),
-        *(DrainPod, SetWorkloadActive, RequeueWorkload),
+        RequestSize,
+        ResizeJob,
+        RequestSave,
+        AnswerSave,
+        DrainPod,
+        SetWorkloadActive,
+        RequeueWorkload,
     ),
     # once its pods are marked
     (ScaleServer,),

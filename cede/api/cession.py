@@ -177,6 +177,14 @@ class Cession(BaseModel):
     status: CessionStatus = Field(default_factory=CessionStatus)
 
     @property
+    def has_failed(self) -> bool:
+        """Cancelled because the preemptor was not eligible counts too: it may soon be so again."""
+        status = self.status
+        return status.phase is CessionPhase.FAILED or (
+            status.phase is CessionPhase.CANCELLED and bool(status.ineligibleTime)
+        )
+
+    @property
     def open(self) -> bool:
         """Whether the preemptor is not admitted yet. No other plan may use what is released."""
         return self.status.phase in OPEN

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from cede.api.node_selection import Taint, Toleration
-from cede.api.objects import Condition, Meta
+from cede.api.objects import Condition, Meta, is_true
 from cede.api.pod_templates import PodSpec, PodTemplate
 
 
@@ -228,6 +228,10 @@ class Job:
     metadata: Meta = field(default_factory=Meta)
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)
+
+    @property
+    def has_ended(self) -> bool:
+        return any(is_true(self.status.conditions, type_) for type_ in ("Complete", "Failed"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def why_not_now(job: Job) -> str:
             f"{name} is not elastic, and only elastic Jobs are asked to save while they run: "
             f"others save when they are stopped"
         )
-    if _has_ended(job):
+    if job.has_ended:
         return f"{name} has ended"
     if job.spec.suspend:
         return f"{name} does not run: see `cede explain {name} -n {job.metadata.namespace}`"
@@ -45,7 +45,7 @@ def progress(name: str, job: Job | None, request: str) -> SaveProgress:
         )
     if noted.answer and noted.answer.is_final:
         return _final(name, noted.answer)
-    if _has_ended(job):
+    if job.has_ended:
         return SaveProgress(f"{name} has ended before it had answered", has_saved=False)
     if job.spec.suspend:
         sentence = f"{name} was stopped before it had answered; it saves before it stops"
@@ -68,10 +68,3 @@ def _sentence(name: str, request: SaveRequest) -> str:
         return f"{name} does not train at present: it is asked to save once it does"
     sentence = f"{name} is asked to save, after step {answer.step}"
     return f"{sentence} and again, because it saved nothing" if answer.attempts > 1 else sentence
-
-
-def _has_ended(job: Job) -> bool:
-    return any(
-        entry.type in ("Complete", "Failed") and entry.status == "True"
-        for entry in job.status.conditions
-    )

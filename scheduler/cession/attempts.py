@@ -21,7 +21,7 @@ def _number(cession: Cession) -> int:
 
 def paused_growth(snapshot: Snapshot, now: float) -> set[str]:
     """The uids of the Jobs whose growth may not preempt yet."""
-    failed = {c.spec.preemptor.growingJob for c in snapshot.cessions if _has_failed(c)} - {""}
+    failed = {c.spec.preemptor.growingJob for c in snapshot.cessions if c.has_failed} - {""}
     return {job for job in failed if pause_left_s(snapshot, job, now)}
 
 
@@ -37,17 +37,9 @@ def pause_left_s(snapshot: Snapshot, uid: str, now: float) -> float:
             continue
         if cession.status.phase is CessionPhase.COMPLETED:
             failures = 0
-        elif _has_failed(cession):
+        elif cession.has_failed:
             failures += 1
             ended = unix(cession.status.completionTime)
     if not failures:
         return 0.0
     return max(0.0, pause_s(failures) - snapshot.seconds_since(ended, now))
-
-
-def _has_failed(cession: Cession) -> bool:
-    """Cancelled because the preemptor was not eligible counts too: it may soon be so again."""
-    status = cession.status
-    return status.phase is CessionPhase.FAILED or (
-        status.phase is CessionPhase.CANCELLED and bool(status.ineligibleTime)
-    )

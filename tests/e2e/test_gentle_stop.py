@@ -1,6 +1,5 @@
 """Jobs that know nothing of Cede are stopped for a preemptor, save, and continue at that step."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,12 +21,12 @@ from tests.e2e.gentle_jobs import (
     restarted_steps,
 )
 from tests.e2e.gentle_programs import REPEATED, WITH_FRAMEWORK
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
-LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 ADDED = ("JobSet", "TrainJob")
 """Kinds whose controllers are added for these tests."""
 MATRIX = [

@@ -1,6 +1,5 @@
 """A real Prometheus scrapes the cluster during a take-back: panels and alerts have their data."""
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,10 +20,11 @@ from tests.e2e.conftest import (
 )
 from tests.e2e.training import Training
 from tests.harness.prometheus import Prometheus, scraping
+from tests.marks import LONG
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long"),
+    LONG,
 ]
 # the fixture of tests/conftest.py
 Cluster = Any

@@ -15,10 +15,10 @@ from tests.e2e.conftest import RESEARCH, create
 from tests.e2e.test_growth import elastic_job
 from tests.e2e.test_restart import restarted
 from tests.e2e.training import Training
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
-LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 # the fixture of tests/conftest.py
 Cluster = Any
 

@@ -17,11 +17,12 @@ from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line, Step
 from tests.e2e.conftest import RESEARCH, apply, claim, end_claim, job_of, let_claim_run
 from tests.e2e.gentle_jobs import RESTARTED, of_cede_torch, restarted_steps
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long"),
+    LONG,
 ]
 # the fixture of tests/conftest.py
 Cluster = Any

@@ -47,7 +47,10 @@ class LedgerWorld:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Controller]:
         """A process of the ledger, whose caches are synced."""
-        clock = lambda: NOW / SECOND + self.seconds  # noqa: E731
+
+        def clock() -> float:
+            return NOW / SECOND + self.seconds
+
         controller = Controller(self.client, asyncio.Event(), clock, self.database)
         tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
         for cache in controller.caches:

@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,10 +14,11 @@ from deploy.local.binaries import module_folder
 from tests.builders.job_kinds import job_of_kind, pod_spec
 from tests.harness.local_cluster import Cluster
 from tests.integration.admin import FAKE, TIMEOUT_S, Admin, condition_of, governed
+from tests.marks import LONG
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long"),
+    LONG,
 ]
 OWNER = "gov-owner"
 BORROWER = "gov-borrower"

@@ -1,7 +1,6 @@
 """Causes are injected into a real cluster, and `cede explain` names the true one."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from tests.integration.explained import (
     run_explain,
     wait_for_reason,
 )
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
-LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 OWNER, BORROWER, KEEPER = "expl-owner", "expl-borrower", "expl-keeper"
 NODE = "gov-1"
 

@@ -1,7 +1,6 @@
 """The ledger beside a real API server and Kueue, with the rights that it is deployed with."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from cede.api.objects import Json, unix
 from tests.harness.local_cluster import Cluster
 from tests.harness.local_job import free_port
 from tests.integration.admin import TIMEOUT_S, Admin, governed
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
@@ -100,7 +100,7 @@ class Ledger:
         return sum(float(row[column]) for row in rows) * 3600
 
 
-@pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long: 200 s")
+@LONG
 def test_a_job_has_the_seconds_that_it_had_quota(
     admin: Admin, kubeconfig: str, tmp_path: Path
 ) -> None:

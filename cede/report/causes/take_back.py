@@ -82,7 +82,7 @@ def _pause(cessions: Iterable[Cession], now: float) -> Cause | None:
     for cession in cessions:
         if cession.status.phase is CessionPhase.COMPLETED:
             failures = 0
-        elif _has_failed(cession):
+        elif cession.has_failed:
             failures += 1
             last = cession
     if not failures or last is None:
@@ -98,13 +98,6 @@ def _pause(cessions: Iterable[Cession], now: float) -> Cause | None:
         "",
         estimate=estimate("the pause after a Cession that failed", earliest=end),
     )
-
-
-def _has_failed(cession: Cession) -> bool:
-    """As the scheduler counts it (scheduler/cession/attempts.py)."""
-    status = cession.status
-    was_ineligible = status.phase is CessionPhase.CANCELLED and bool(status.ineligibleTime)
-    return status.phase is CessionPhase.FAILED or was_ineligible
 
 
 def _min_runtime(workload: Workload, starts: Starts | None, index: Index) -> Cause | None:

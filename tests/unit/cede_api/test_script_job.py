@@ -88,7 +88,7 @@ def test_the_desired_size_is_the_largest_or_the_one_that_was_asked_for() -> None
     ("script", "name"),
     [
         ("train.py", "train"),
-        ("/work/My Models/pre_train.v2.py", "pre-train-v2"),
+        ("/scripts/My Models/pre_train.v2.py", "pre-train-v2"),
         ("run", "run"),
     ],
 )

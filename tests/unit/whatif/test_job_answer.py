@@ -1,7 +1,5 @@
 """A job is submitted to a built cluster → what becomes of it and of others, and why."""
 
-from typing import Any
-
 import pytest
 
 from tests.builders.pictures import (
@@ -12,31 +10,10 @@ from tests.builders.pictures import (
     manifest,
     policy,
 )
-from whatif.answer import Answer, JobState
+from tests.builders.predictions import GPT, ON_BOTH, RIGID, effects, state_of, submit, why
+from whatif.answer import JobState
 from whatif.changes import Effect
-from whatif.questions import Picture, ask_submit
-
-ON_BOTH = ["n1"] * 4 + ["n2"] * 4
-GPT = JobOf("research", "gpt", 8, ON_BOTH, sizes="2-8")
-RIGID = JobOf("research", "rigid", 8, ON_BOTH)
-
-
-def submit(picture: Picture, name: str = "inference", pods: int = 4, **fields: Any) -> Answer:
-    return ask_submit(picture, manifest(name, pods, **fields), "vision")
-
-
-def effects(answer: Answer) -> list[tuple[str, str, int, int]]:
-    return [(c.job, str(c.effect), c.from_size, c.to_size) for c in answer.changes]
-
-
-def state_of(answer: Answer) -> JobState:
-    assert answer.job
-    return answer.job.state
-
-
-def why(answer: Answer) -> str:
-    assert answer.job
-    return " ".join(answer.job.why)
+from whatif.questions import ask_submit
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,8 @@
+"""Marks of tests that more than one folder uses."""
+
+import os
+
+import pytest
+
+LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
+"""A test of the cluster that takes minutes, or that adds controllers."""
