@@ -11,9 +11,9 @@ from deploy.local.paths import NAME, Failure
 TOP = Path("/sys/fs/cgroup")
 REMOVE_ATTEMPTS = 1000
 REMOVE_INTERVAL_S = 0.01
-# The nodes together have four times the share of the processor that one process of this machine
+# The nodes together have twice the share of the processor that one process of this machine
 # has, and not the same: the file's name and content with cgroup v1 and v2.
-SHARES = {"cpu.shares": "4096", "cpu.weight": "400"}
+SHARES = {"cpu.shares": "2048", "cpu.weight": "200"}
 
 
 def hierarchies() -> list[Path]:

@@ -27,7 +27,7 @@ def test_the_nodes_have_a_share_of_the_processor_where_the_hierarchy_controls_it
     assert not list(tmp_path.iterdir())
     (tmp_path / "cpu.shares").write_text("1024\n")
     cgroups.set_share(tmp_path)
-    assert (tmp_path / "cpu.shares").read_text() == "4096"
+    assert (tmp_path / "cpu.shares").read_text() == "2048"
 
 
 def test_a_group_that_stays_busy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
