@@ -53,6 +53,8 @@ async def test_a_job_is_asked_once_for_each_request_and_keeps_its_size(
             request(server, text)
             await teams.until(partial(is_saved, text), f"the {text} request to be answered")
             assert (runtime.saves, answer(server).step) == (number, runtime.status.durableStep)
+        # an event follows the answer that it is about
+        await teams.until(lambda: len(events(server)) == 2, "an event of each answer")
     assert events(server) == ["Saved", "Saved"]
     assert size(server) == (8, 8)
 
@@ -68,6 +70,7 @@ async def test_why_a_save_fails_reaches_the_user(server: ApiServer) -> None:
         runtime.on_save = fails
         request(server, "r")
         await teams.until(lambda: answer(server).is_final, "the failure")
+        await teams.until(lambda: bool(events(server)), "its event")
     assert answer(server).state == SaveState.NOT_SAVED
     assert answer(server).message == runtime.status.saveMessage
     assert (runtime.saves, events(server)) == (1, ["NotSaved"])
