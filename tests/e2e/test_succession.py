@@ -45,6 +45,7 @@ def gpt(cluster: Cluster) -> Training:
 @pytest.fixture
 def trained(cluster: Cluster, growing: Cluster) -> Iterator[None]:
     """The job of examples/gpt on four accelerators: pod 0, the coordinator, is alone on n1."""
+    cluster.wait_for_controllers()
     job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
     job["metadata"]["annotations"]["cede.dev/sizes"] = "1-4"
     job["spec"] |= {"parallelism": 4, "completions": 4}

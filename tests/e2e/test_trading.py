@@ -140,6 +140,7 @@ def report(happened: str, **facts: object) -> None:
 @pytest.fixture
 def gpt(cluster: Cluster) -> Iterator[Training]:
     """An elastic job of research that trains on all eight accelerators."""
+    cluster.wait_for_controllers()
     for name in ("policy.yaml", "allocations.yaml"):
         cluster.kubectl("apply", "-f", str(EXAMPLES / name))
     teams = [f"computeallocation/{team}" for team in TEAMS]

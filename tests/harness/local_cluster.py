@@ -90,9 +90,17 @@ class Cluster:
             self.kubectl("scale", *deployment, "--replicas=1")
             self.kubectl("wait", *deployment, "--for=condition=Available", "--timeout=120s")
 
+    def wait_for_controllers(self) -> None:
+        """Returns when Cede and Kueue serve: a node that was off may have had a webhook of theirs,
+        and each takes back its pods only after the webhook of the other is there."""
+        for namespace in (names.SYSTEM_NAMESPACE, "kueue-system"):
+            available = ("--for=condition=Available", "--timeout=180s")
+            self.kubectl("wait", "deployments", "--all", "-n", namespace, *available)
+
     def without_teams(self) -> None:
         """Deletes all allocations, their jobs, the policy and all Cessions; adopted namespaces
         stay, empty."""
+        self.wait_for_controllers()
         for allocation in self.kubectl_json("get", "computeallocations")["items"]:
             name = allocation["metadata"]["name"]
             selector = f"{names.ALLOCATION}={name}"

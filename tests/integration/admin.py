@@ -235,6 +235,7 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
     admin = Admin(cluster)
     # the test before may have had teams of the same names
     cluster.until(lambda: not namespaces_that_end(cluster), "namespaces to end", TIMEOUT_S)
+    cluster.wait_for_controllers()
     try:
         admin.apply_policy()
         yield admin

@@ -38,8 +38,7 @@ def move_controllers(admin: Admin) -> None:
         for namespace in (names.SYSTEM_NAMESPACE, "kueue-system"):
             on_node = f"--field-selector=spec.nodeName={FAILING_NODE}"
             kubectl("delete", "pods", "-n", namespace, on_node, "--wait=true")
-            available = ("--for=condition=Available", "--timeout=120s")
-            kubectl("wait", "deployments", "--all", "-n", namespace, *available)
+        admin.cluster.wait_for_controllers()
     finally:
         kubectl("uncordon", FAILING_NODE)
     admin.wait_for_message(NORTH, f"team {NORTH} owns 4")
