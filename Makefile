@@ -34,6 +34,8 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 		code=$$?; wait $$! && exit $$code
 
 test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 3 h
+	@CEDE_KINDS=1 $(MAKE) test-integrations
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes/test_restart.py
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
