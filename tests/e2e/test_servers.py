@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import Json, condition
 from tests.e2e.conftest import IMAGE
+from tests.e2e.external_metric import autoscaler, external_metric
+from tests.marks import LONG
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -178,3 +180,31 @@ def test_the_new_replicas_of_a_server_claim_what_its_team_owns(teams: Cluster) -
         teams.until(lambda r=running, n=count: ready(*r) == n, "vision's jobs to run", 90)
     teams.kubectl(*scale, "--replicas=4")
     teams.until(lambda: serving(teams) == 4, "the claims of the server's pods", 90)
+
+
+@LONG
+def test_an_autoscaler_is_refused_while_the_server_has_ceded(teams: Cluster) -> None:
+    """The real one, which wants four pods all the time. Afterwards it is not held any more."""
+    with external_metric(teams, 4):
+        create(teams, autoscaler("chat", "research", 2, 4))
+        teams.until(lambda: scaling(teams, "ScalingActive") == "ValidMetricFound", "a metric", 60)
+        create(teams, job("vision", "claim", pods=4))
+        teams.until(lambda: deployment(teams)[0] == 2, "the server to have fewer replicas", 30)
+        refused = "the autoscaler to be refused"
+        teams.until(lambda: scaling(teams, "AbleToScale") == "FailedUpdateScale", refused, 60)
+        events = ("get", "events", *IN_RESEARCH, "--field-selector=reason=FailedUpdateScale")
+        teams.until(lambda: "has ceded replicas" in str(teams.kubectl_json(*events)), "why", 10)
+        assert deployment(teams)[0] == len(pods(teams)) == 2
+
+        teams.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+        teams.until(lambda: serving(teams) == 4, "the server to have its replicas again", 90)
+        free = "the autoscaler to go on"
+        teams.until(lambda: scaling(teams, "AbleToScale") == "ReadyForNewScale", free, 60)
+        assert deployment(teams)[:2] == (4, names.WHOLE)
+
+
+def scaling(cluster: Cluster, kind: str) -> str:
+    """The reason of this condition of the server's autoscaler."""
+    stored = cluster.kubectl_json("get", "hpa", *IN_RESEARCH, "chat")
+    found = condition(stored.get("status", {}).get("conditions", []), kind)
+    return str(found["reason"]) if found else ""
