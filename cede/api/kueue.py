@@ -246,6 +246,14 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderWorkerSet:
+    """Its replicas are groups of pods."""
+
+    metadata: Meta = field(default_factory=Meta)
+    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
+
+
+@dataclass(frozen=True, slots=True)
 class PodStatus:
     phase: str = ""
     podIP: str = ""
