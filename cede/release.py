@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from cede.api import guards, names, private_quota, sizes
 from cede.api.allocation import ComputeAllocation
-from cede.api.kueue import Deployment, LeaderWorkerSet, MetadataOnly, Pod
+from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
@@ -23,6 +23,7 @@ from cede.api.objects import (
     unix,
 )
 from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
+from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import identity
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound

@@ -6,10 +6,11 @@ from dataclasses import replace
 from itertools import chain
 
 from cede.api import names
-from cede.api.kueue import Deployment, LeaderWorkerSet, Pod, Workload
+from cede.api.kueue import Pod, Workload
 from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Condition, Key, is_true, rfc3339
 from cede.api.pod_owner import job_owners, pod_owner
 from cede.api.policy import PolicySpec
+from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import identity
 from elastic_runtime.contract import State, Status
 from scheduler.snapshot import snapshot as snapshots

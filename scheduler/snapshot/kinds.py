@@ -8,9 +8,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import (
     ClusterQueue,
     Cohort,
-    Deployment,
     Job,
-    LeaderWorkerSet,
     LocalQueue,
     Node,
     Pod,
@@ -32,6 +30,7 @@ from cede.api.objects import (
     WORKLOADS,
     Kind,
 )
+from cede.api.servers import Deployment, LeaderWorkerSet
 
 KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "workloads": (WORKLOADS, Workload),

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cede.api import durations, names, sizes
-from cede.api.kueue import Deployment, LeaderWorkerSet
 from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Key, Kind, unix_or_zero
+from cede.api.servers import Deployment, LeaderWorkerSet
 from scheduler.snapshot.workloads import AdmittedWorkload, ServerId
 
 YOUNGER_S = 0.001

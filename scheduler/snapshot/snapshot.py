@@ -9,9 +9,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import (
     ClusterQueue,
     Cohort,
-    Deployment,
     Job,
-    LeaderWorkerSet,
     LocalQueue,
     Node,
     Pod,
@@ -20,6 +18,7 @@ from cede.api.kueue import (
 )
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import FlavorResource
+from cede.api.servers import Deployment, LeaderWorkerSet
 from elastic_runtime.contract import Status
 from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.admitted_workloads import AdmittedWorkloads

@@ -8,8 +8,8 @@ import msgspec
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.kueue import Deployment, LeaderWorkerSet
 from cede.api.objects import Json
+from cede.api.servers import Deployment, LeaderWorkerSet
 from scheduler.snapshot.servers import read_servers, with_drains
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload

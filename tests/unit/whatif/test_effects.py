@@ -7,8 +7,9 @@ import msgspec
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.kueue import Deployment, LeaderWorkerSet, Pod, Workload
+from cede.api.kueue import Pod, Workload
 from cede.api.objects import Json, Meta
+from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.surplus import Base
 from scheduler.snapshot.snapshot import RawObjects
 from tests.builders.pictures import NOW, ClusterOf, JobOf, allocation, manifest, node, pod_spec

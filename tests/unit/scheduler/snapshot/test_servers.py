@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cede.api import names
-from cede.api.kueue import Deployment, LeaderWorkerSet, Pod, Workload
+from cede.api.kueue import Pod, Workload
 from cede.api.objects import OwnerReference
+from cede.api.servers import Deployment, LeaderWorkerSet
 from scheduler.snapshot.job_pods import read_job_pods
 from scheduler.snapshot.servers import read_servers, with_drains
 from scheduler.snapshot.snapshot import RawObjects, take
