@@ -67,8 +67,8 @@ def external_metric(cluster: Cluster, value: int) -> Iterator[None]:
     finally:
         # first: while it does not answer, no namespace can be deleted
         cluster.kubectl("delete", API_SERVICE, "--wait=true")
-        mine = ("service/metrics", "secret/metrics", "pod/metrics")
-        cluster.kubectl("delete", "-n", NAMESPACE, *mine, "--now")
+        objects = [f"{kind}/{NAME}" for kind in ("service", "secret", "pod")]
+        cluster.kubectl("delete", "-n", NAMESPACE, *objects, "--now")
 
 
 def _objects(value: int) -> Iterator[Json]:

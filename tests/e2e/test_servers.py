@@ -271,5 +271,5 @@ def test_an_autoscaler_is_refused_while_the_server_has_ceded(teams: Cluster) -> 
 def scaling(cluster: Cluster, kind: str) -> str:
     """The reason of this condition of the server's autoscaler."""
     stored = cluster.kubectl_json("get", "hpa", *IN_RESEARCH, "chat")
-    found = condition(stored.get("status", {}).get("conditions", []), kind)
-    return str(found["reason"]) if found else ""
+    state = condition(stored.get("status", {}).get("conditions", []), kind)
+    return str(state["reason"]) if state else ""
