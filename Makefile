@@ -34,6 +34,8 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 		code=$$?; wait $$! && exit $$code
 
 test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 3 h
+	@CEDE_KINDS=1 $(MAKE) test-integrations
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes/test_restart.py
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
@@ -42,7 +44,8 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py \
 		tests/integration/test_ledger.py tests/integration/test_explained_causes.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
-		tests/e2e/test_surplus.py tests/e2e/test_monitoring.py \
+		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
+		tests/e2e/test_servers.py tests/e2e/test_monitoring.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py

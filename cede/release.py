@@ -3,14 +3,16 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 
 from cede.api import guards, names, private_quota, sizes
 from cede.api.allocation import ComputeAllocation
-from cede.api.kueue import Deployment, MetadataOnly, Pod
+from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     DEPLOYMENTS,
+    LEADER_WORKER_SETS,
     PODS,
     POLICIES,
     WORKLOADS,
@@ -21,6 +23,7 @@ from cede.api.objects import (
     unix,
 )
 from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
+from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import identity
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound
@@ -155,19 +158,31 @@ async def _delete_guard(client: Client, steps: Steps, cession: str) -> None:
 
 async def _give_back_replicas(client: Client, steps: Steps) -> None:
     """The servers that have ceded ask for all their replicas again, and whoever may scales them."""
-    servers, _ = await client.list(DEPLOYMENTS, Deployment, labels=f"{names.SERVER}={names.CEDED}")
-    for server in servers:
+    for kind, server in await _ceded_servers(client):
         noted = sizes.parse_one(server.metadata.annotations.get(names.DESIRED_SIZE, ""))
         replicas = max(server.spec.replicas, noted or 0)
         notes = {names.DESIRED_SIZE: None, names.SHRUNK_AT: None}
         metadata = {"labels": {names.SERVER: names.WHOLE}, "annotations": notes}
         namespace, name = server.metadata.key
         await steps.patch(
-            DEPLOYMENTS,
+            kind,
             server.metadata.key,
             {"metadata": metadata, "spec": {"replicas": replicas}},
-            f"Deployment {namespace}/{name}: has {replicas} replicas again",
+            f"{kind.kind} {namespace}/{name}: has {replicas} replicas again",
         )
+
+
+async def _ceded_servers(client: Client) -> list[tuple[Kind, Deployment | LeaderWorkerSet]]:
+    labels = f"{names.SERVER}={names.CEDED}"
+    deployments, _ = await client.list(DEPLOYMENTS, Deployment, labels=labels)
+    sets = list[LeaderWorkerSet]()
+    # not every cluster has the kind
+    with suppress(NotFound):
+        sets, _ = await client.list(LEADER_WORKER_SETS, LeaderWorkerSet, labels=labels)
+    return [
+        *((DEPLOYMENTS, deployment) for deployment in deployments),
+        *((LEADER_WORKER_SETS, item) for item in sets),
+    ]
 
 
 async def _preempt_own_tasks(client: Client) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from elastic_runtime.agent.rank_environment import share
 from elastic_runtime.agent.settings import PROGRESS_FILE_ENV, STOP_SIGNAL_ENV
 
 # Received since the handler is in place; None before.
@@ -71,10 +72,4 @@ def accumulation_steps(micro_batches: int) -> int:
 
     Raises ValueError if they cannot be shared evenly by WORLD_SIZE ranks.
     """
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if micro_batches < 1 or micro_batches % world:
-        raise ValueError(
-            f"{micro_batches} micro-batches cannot be shared evenly by {world} ranks: allow only "
-            f"sizes that divide their number, or choose another one"
-        )
-    return micro_batches // world
+    return share(micro_batches, int(os.environ.get("WORLD_SIZE", "1")))

@@ -136,9 +136,9 @@ def resize(job: AdmittedWorkload, size: int, why: str, *, shrinks: bool) -> Resi
 
 
 def shrink(job: AdmittedWorkload, size: int, why: str) -> "ResizeJob | DrainPod":
-    """A job is resized. A pod of a server drains."""
-    if job.drains:
-        return DrainPod(job.job, job.job_uid, job.deployment, why)
+    """A job is resized. A pod or group of a server drains."""
+    if job.drains and job.server:
+        return DrainPod(job.job, job.job_uid, job.server, why)
     return resize(job, size, why, shrinks=True)
 
 

@@ -11,7 +11,6 @@ from cede.api.cession import Cession
 from cede.api.objects import (
     CESSIONS,
     CLUSTER_QUEUES,
-    DEPLOYMENTS,
     JOBS,
     PODS,
     WORKLOADS,
@@ -59,6 +58,7 @@ from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.snapshot import RawObjects
+from scheduler.snapshot.workloads import ServerId
 from scheduler.write_versions import Versions
 
 log = logging.getLogger("scheduler")
@@ -88,7 +88,7 @@ class Applier:
         self._performed = 0
         self._refusals: list[tuple[Action, ApiError]] = []
         # servers of which a pod could not be marked
-        self._unmarked = set[Key]()
+        self._unmarked = set[ServerId]()
         self._events: list[Callable[[], Awaitable[None]]] = []
 
     async def apply(self, actions: Iterable[Action], planned_on: RawObjects = NOTHING) -> None:
@@ -205,7 +205,8 @@ class Applier:
             case ResizeJob():
                 await self._resize(action)
             case DrainPod():
-                await self._client.patch(PODS, action.job, action.patch)
+                if action.needs_mark:
+                    await self._client.patch(PODS, action.job, action.patch)
             case ScaleServer():
                 await self._scale(action)
             case SetWorkloadActive():
@@ -265,10 +266,11 @@ class Applier:
         self._record(JOBS, action.job, action.job_uid, reason, note)
 
     async def _scale(self, action: ScaleServer) -> None:
-        await self._client.patch(DEPLOYMENTS, action.server, action.patch(self._clock()))
+        kind, key = action.server
+        await self._client.patch(kind, key, action.patch(self._clock()))
         reason = SchedulerEvent.SHRUNK if action.shrinks else SchedulerEvent.RESIZED
         note = f"to {action.replicas} replicas: {action.why}"
-        self._record(DEPLOYMENTS, action.server, action.uid, reason, note)
+        self._record(kind, key, action.uid, reason, note)
 
     def _record(self, kind: Kind, key: Key, uid: str, reason: SchedulerEvent, note: str) -> None:
         regarding = events.reference(kind, key, uid)

@@ -22,7 +22,7 @@ from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.snapshot import overdue, snapshot
 from scheduler.snapshot.disagreement import Count, believed
-from scheduler.snapshot.kinds import KINDS, LABELS
+from scheduler.snapshot.kinds import KINDS, LABELS, OPTIONAL
 from scheduler.snapshot.memory import remember
 from scheduler.snapshot.snapshot import RawObjects, Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -51,7 +51,14 @@ class Controller:
         )
         self._clock = clock
         self._objects: dict[str, Cache[Any]] = {
-            name: Cache(client, kind, cls, labels=LABELS.get(name, ""), changed=wake.set)
+            name: Cache(
+                client,
+                kind,
+                cls,
+                labels=LABELS.get(name, ""),
+                changed=wake.set,
+                is_optional=name in OPTIONAL,
+            )
             for name, (kind, cls) in KINDS.items()
         }
         self._policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)

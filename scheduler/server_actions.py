@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cede.api import names
-from cede.api.objects import Json, Key, rfc3339
-from scheduler.snapshot.servers import Server, by_key
+from cede.api.objects import DEPLOYMENTS, Json, Key, rfc3339
+from scheduler.snapshot.servers import Server, by_id
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import ServerId
 
 DELETED_FIRST = "-1"
 """Of POD_DELETION_COST: other pods have 0."""
@@ -16,16 +17,17 @@ DELETED_FIRST = "-1"
 @dataclass(frozen=True, slots=True)
 class DrainPod:
     """Mark a pod as the one that its server loses with the next replica. `scaled_down` then takes
-    the replica away."""
+    the replica away. A group of a LeaderWorkerSet needs no mark: the last one goes."""
 
     job: Key
     job_uid: str
-    deployment: str
+    server: ServerId
     why: str
 
     @property
-    def server(self) -> Key:
-        return self.job[0], self.deployment
+    def needs_mark(self) -> bool:
+        kind, _ = self.server
+        return kind == DEPLOYMENTS
 
     @property
     def log_fields(self) -> dict[str, object]:
@@ -39,10 +41,10 @@ class DrainPod:
 
 @dataclass(frozen=True, slots=True)
 class ScaleServer:
-    """Set the replicas of a Deployment, if it still has the version planned on. With fewer than
+    """Set the replicas of a server, if it still has the version planned on. With fewer than
     `desired_size` it has ceded, and is held to them."""
 
-    server: Key
+    server: ServerId
     uid: str
     version: str
     replicas: int
@@ -53,7 +55,8 @@ class ScaleServer:
 
     @property
     def log_fields(self) -> dict[str, object]:
-        return {"server": "/".join(self.server), "replicas": self.replicas, "why": self.why}
+        _, key = self.server
+        return {"server": "/".join(key), "replicas": self.replicas, "why": self.why}
 
     def patch(self, now: float) -> Json:
         """The number and the notes in one write: nobody scales up meanwhile."""
@@ -73,7 +76,7 @@ class ScaleServer:
 
 def scale(server: Server, replicas: int, why: str, *, shrinks: bool = False) -> ScaleServer:
     return ScaleServer(
-        server=server.key,
+        server=server.id,
         uid=server.uid,
         version=server.version,
         replicas=replicas,
@@ -85,12 +88,14 @@ def scale(server: Server, replicas: int, why: str, *, shrinks: bool = False) -> 
 
 def scaled_down(actions: Iterable[object], snapshot: Snapshot) -> Iterator[ScaleServer]:
     """Each server loses one replica for each of its pods that drain, and those that still wait for
-    quota: Kubernetes would delete the waiting ones first."""
-    servers: Mapping[Key, Server] = by_key(snapshot.servers)
-    drains = defaultdict[Key, list[DrainPod]](list)
+    quota: the waiting ones would be deleted first. One that would lose other groups than those that
+    drain keeps its replicas."""
+    servers: Mapping[ServerId, Server] = by_id(snapshot.servers)
+    drains = defaultdict[ServerId, list[DrainPod]](list)
     for action in actions:
         if isinstance(action, DrainPod):
             drains[action.server].append(action)
-    for key, pods in drains.items():
-        server = servers[key]
-        yield scale(server, len(server.pods) - len(pods), pods[0].why, shrinks=True)
+    for server_id, pods in drains.items():
+        server = servers[server_id]
+        if server.would_lose({pod.job_uid for pod in pods}):
+            yield scale(server, len(server.pods) - len(pods), pods[0].why, shrinks=True)

@@ -5,4 +5,4 @@ import os
 import pytest
 
 LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
-"""A test of the cluster that takes minutes, or that adds controllers."""
+"""A test that takes minutes, or that adds controllers to the cluster."""

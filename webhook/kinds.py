@@ -12,6 +12,7 @@ POD = ("", "Pod")
 JOB_SET = ("jobset.x-k8s.io", "JobSet")
 TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob")
 DEPLOYMENT = ("apps", "Deployment")
+LEADER_WORKER_SET = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 APP_WRAPPER = ("workload.codeflare.dev", "AppWrapper")
 JOBS = frozenset(
     {
@@ -38,7 +39,7 @@ SERVING = frozenset(
     {
         DEPLOYMENT,
         ("apps", "StatefulSet"),
-        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        LEADER_WORKER_SET,
     }
 )
 """(group, kind) of objects whose pods Kueue queues. Kueue copies the object's queue and priority to

@@ -76,8 +76,8 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
             yield from sizes_complaints(job)
         else:
             yield (
-                f"metadata.annotations[{SIZES}] is supported on a Job, JobSet, TrainJob or "
-                f"Deployment only: remove it from this {get_group_kind(job)[1]}"
+                f"metadata.annotations[{SIZES}] is supported on a Job, JobSet, TrainJob, "
+                f"Deployment or LeaderWorkerSet only: remove it from this {get_group_kind(job)[1]}"
             )
 
 

@@ -1,6 +1,7 @@
-"""PURE. Deployments with allowed sizes: what is wrong with them, and who may change their replicas.
+"""PURE. Deployments and LeaderWorkerSets with allowed sizes: what is wrong with them, and who may
+change their replicas.
 
-A Deployment that has ceded replicas keeps the number that the scheduler gave it. Another number is
+One that has ceded replicas keeps the number that the scheduler gave it. Another number is
 noted as the one that it gets back.
 """
 
@@ -17,20 +18,20 @@ from webhook.json_fields import (
     get_group_kind,
     get_label,
 )
-from webhook.kinds import DEPLOYMENT
+from webhook.kinds import DEPLOYMENT, LEADER_WORKER_SET
 
 
 def is_server(job: Json | None) -> bool:
-    """True for a Deployment with the annotation cede.dev/sizes."""
+    """True for one with the annotation cede.dev/sizes."""
     return (
         job is not None
-        and get_group_kind(job) == DEPLOYMENT
+        and get_group_kind(job) in (DEPLOYMENT, LEADER_WORKER_SET)
         and SIZES in get_dict(job, "metadata", "annotations")
     )
 
 
 def server_complaints(job: Json) -> Iterator[str]:
-    """Pods of a server leave one by one, so there are no gaps between its sizes. A server that is
+    """Replicas of a server leave one by one, so there are no gaps between its sizes. One that is
     scaled to 0 is off, whatever its sizes are."""
     path = f"metadata.annotations[{SIZES}]"
     try:
@@ -40,7 +41,8 @@ def server_complaints(job: Json) -> Iterator[str]:
         return
     low, high = allowed[0], allowed[-1]
     if len(allowed) != high - low + 1:
-        yield f"{path} has gaps, but a Deployment gives pods one by one: write {low}-{high}"
+        _, kind = get_group_kind(job)
+        yield f"{path} has gaps, but a {kind} gives replicas one by one: write {low}-{high}"
     replicas = get_replicas(job)
     if replicas and not low <= replicas <= high:
         yield (

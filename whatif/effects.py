@@ -166,18 +166,18 @@ def drain_pod(world: World, job: AdmittedWorkload) -> None:
 
 
 def scale_server(world: World, action: ScaleServer) -> None:
-    deployment = world.deployments[action.server]
+    server = world.servers[action.server]
     patch = action.patch(world.now)["metadata"]
-    notes = dict(deployment.metadata.annotations)
+    notes = dict(server.metadata.annotations)
     for name, value in patch["annotations"].items():
         notes.pop(name, None)
         if value is not None:
             notes[name] = value
-    labels = deployment.metadata.labels | patch["labels"]
-    world.deployments[action.server] = replace(
-        deployment,
-        metadata=replace(deployment.metadata, labels=labels, annotations=notes),
-        spec=replace(deployment.spec, replicas=action.replicas),
+    labels = server.metadata.labels | patch["labels"]
+    world.servers[action.server] = replace(
+        server,
+        metadata=replace(server.metadata, labels=labels, annotations=notes),
+        spec=replace(server.spec, replicas=action.replicas),
     )
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from cede.api.objects import NAMESPACES, POLICIES
 from cede.api.policy import ClusterPolicy
 from cede.kube.client import Client
-from cede.kube.errors import Unreadable
+from cede.kube.errors import NotFound, Unreadable
 from cede.kube.failures import failure_sentence
-from scheduler.snapshot.kinds import KINDS, LABELS
+from scheduler.snapshot.kinds import KINDS, LABELS, OPTIONAL
 from scheduler.snapshot.snapshot import RawObjects
 from whatif.questions import Picture
 from whatif.world import assume_runtimes
@@ -20,7 +20,11 @@ async def read_picture(client: Client) -> tuple[Picture, list[str]]:
     objects: dict[str, Any] = {}
     for field, (kind, cls) in KINDS.items():
         labels = LABELS.get(field, "")
-        objects[field], _ = await client.list(kind, cls, labels=labels, unreadable=errors)
+        try:
+            objects[field], _ = await client.list(kind, cls, labels=labels, unreadable=errors)
+        except NotFound:
+            if field not in OPTIONAL:
+                raise
     policies, _ = await client.list(POLICIES, ClusterPolicy, unreadable=errors)
     namespaces, _ = await client.list(NAMESPACES, dict)
     raw = assume_runtimes(RawObjects(**objects, policies=policies))

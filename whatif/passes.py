@@ -31,7 +31,7 @@ from scheduler.preemption.admissions import next_admissions
 from scheduler.resizing.missing_pods import PLACEMENT_WAIT_S
 from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer, scale
-from scheduler.snapshot.servers import by_key
+from scheduler.snapshot.servers import by_id
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 from whatif import effects
@@ -180,9 +180,10 @@ class _Passes:
                 self._note(job, Effect.STOPS, 0, cession.spec.reason, why)
             case "Drain":
                 effects.drain_pod(world, job)
-                server = by_key(snapshot.servers)[job.key[0], job.deployment]
-                left = world.deployments[server.key].spec.replicas - 1
-                effects.scale_server(world, scale(server, left, why, shrinks=True))
+                if job.server:
+                    server = by_id(snapshot.servers)[job.server]
+                    left = world.servers[job.server].spec.replicas - 1
+                    effects.scale_server(world, scale(server, left, why, shrinks=True))
                 self._note(job, Effect.DRAINS, 0, cession.spec.reason, why)
             case "Shrink":
                 effects.resize_job(world, job.job, target.toSize, shrinks=True)
@@ -257,12 +258,12 @@ class _Passes:
         )
 
     def _scale(self, action: ScaleServer, snapshot: Snapshot) -> None:
-        server = by_key(snapshot.servers)[action.server]
+        server = by_id(snapshot.servers)[action.server]
         effects.scale_server(self._world, action)
         if action.replicas > server.replicas:
             queue = server.pods[0].queue if server.pods else ""
             sizes = (server.replicas, action.replicas)
-            self._add(action.server, queue, Effect.GROWS, sizes, "", action.why)
+            self._add(server.key, queue, Effect.GROWS, sizes, "", action.why)
 
     # --- what is noted ----------------------------------------------------------------------------
     def _note(

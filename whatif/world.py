@@ -7,14 +7,16 @@ from itertools import chain
 
 from cede.api import names
 from cede.api.kueue import Pod, Workload
-from cede.api.objects import Condition, Key, is_true, rfc3339
+from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Condition, Key, is_true, rfc3339
 from cede.api.pod_owner import job_owners, pod_owner
 from cede.api.policy import PolicySpec
+from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import identity
 from elastic_runtime.contract import State, Status
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.read_workloads import allowed_sizes
 from scheduler.snapshot.snapshot import RawObjects, Snapshot
+from scheduler.snapshot.workloads import ServerId
 
 
 class World:
@@ -32,7 +34,12 @@ class World:
         self.rest = objects
         self.workloads = {item.metadata.key: item for item in objects.workloads}
         self.jobs = {item.metadata.key: item for item in objects.jobs}
-        self.deployments = {item.metadata.key: item for item in objects.deployments}
+        self.servers: dict[ServerId, Deployment | LeaderWorkerSet] = {}
+        for kind, items in (
+            (DEPLOYMENTS, objects.deployments),
+            (LEADER_WORKER_SETS, objects.leader_worker_sets),
+        ):
+            self.servers |= {(kind, item.metadata.key): item for item in items}
         # by namespace
         self._pods = defaultdict[str, dict[Key, Pod]](dict)
         for pod in objects.pods:
@@ -44,11 +51,13 @@ class World:
 
     @property
     def objects(self) -> RawObjects:
+        servers = self.servers.values()
         return replace(
             self.rest,
             workloads=tuple(self.workloads.values()),
             jobs=tuple(self.jobs.values()),
-            deployments=tuple(self.deployments.values()),
+            deployments=tuple(s for s in servers if isinstance(s, Deployment)),
+            leader_worker_sets=tuple(s for s in servers if isinstance(s, LeaderWorkerSet)),
             pods=tuple(self.pods),
             cluster_queues=tuple(self.queues.values()),
             cessions=tuple(self.cessions.values()),

@@ -235,17 +235,6 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentSpec:
-    replicas: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    metadata: Meta = field(default_factory=Meta)
-    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
-
-
-@dataclass(frozen=True, slots=True)
 class PodStatus:
     phase: str = ""
     podIP: str = ""

@@ -123,10 +123,12 @@ SHRUNK_AT = "cede.dev/shrunk-at"
 The scheduler writes it, and reads it for the cooldown before the Job may grow again.
 """
 SERVER = "cede.dev/server"
-"""Label of a Deployment with `SIZES`: whether it has all the replicas that its user wants.
+"""Label of a Deployment or LeaderWorkerSet with `SIZES`: whether it has all the replicas that its
+user wants.
 
 The webhook and the scheduler write it, and `cede release` resets it. The scheduler reads the
-Deployments that have it. The policy cede-servers lets nobody scale up one that has ceded.
+objects that have it. The policy cede-servers, or cede-group-servers, lets nobody scale up one that
+has ceded.
 """
 WHOLE = "whole"
 CEDED = "ceded"
@@ -245,6 +247,9 @@ POD_TEMPLATE_HASH = "pod-template-hash"
 """Label of the pods of a Deployment. Their ReplicaSet is named `<Deployment>-<hash>`."""
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Annotation of a pod: of the ready pods of a ReplicaSet, the lowest is deleted first."""
+GROUP_INDEX = "kueue.x-k8s.io/component-workload-index"
+"""Annotation of the Workload of a LeaderWorkerSet's group: which of its groups that is. The one
+with the highest index is deleted first."""
 GPU = "nvidia.com/gpu"
 
 # --- types of conditions --------------------------------------------------------------------------

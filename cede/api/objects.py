@@ -183,6 +183,7 @@ ACCESS_REVIEWS = Kind(
 )
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment")
+LEADER_WORKER_SETS = Kind("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
 PODS = Kind("", "v1", "pods", "Pod")
 SECRETS = Kind("", "v1", "secrets", "Secret")

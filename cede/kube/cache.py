@@ -61,7 +61,7 @@ class Cache(Generic[P]):
     `synced` is set once all objects have been read. An object that cannot be read is kept as it
     last was, and is in `unreadable`: it affects no other. `changed` is called after every change,
     and when `trouble` changes before the first list. With `expectations`, `changed` is not called
-    for our own writes.
+    for our own writes. With `is_optional`, a kind that does not exist has no objects.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Cache(Generic[P]):
         changed: Callable[[], None] = lambda: None,
         backoff: Backoff | None = None,
         expectations: Expectations | None = None,
+        is_optional: bool = False,
     ) -> None:
         self._client = client
         self.kind = kind
@@ -84,6 +85,7 @@ class Cache(Generic[P]):
         self._changed = changed
         self._backoff = backoff or Backoff()
         self._expectations = expectations
+        self._is_optional = is_optional
         self._objects: dict[Key, P] = {}
         # by key: why the object cannot be read
         self._unreadable: dict[Key, str] = {}
@@ -125,6 +127,10 @@ class Cache(Generic[P]):
             try:
                 if not self._version:
                     await self._list()
+                if not self._version:
+                    # nobody has installed the kind
+                    await asyncio.sleep(self._backoff.max_s)
+                    continue
                 await self._watch()
                 if clock() - started >= self._backoff.min_watch_s:
                     failures = 0
@@ -157,6 +163,9 @@ class Cache(Generic[P]):
         if isinstance(error, Gone | Unreadable) or self.age_s >= MUTE_S:
             # the same events would fail again, or are lost: list the present objects instead
             self._version = ""
+        if isinstance(error, NotFound) and self._is_optional:
+            # somebody has removed the kind
+            self._version = ""
         if isinstance(error, NotFound | Forbidden) and not self.synced.is_set():
             self._set_trouble(str(error))
 
@@ -169,9 +178,14 @@ class Cache(Generic[P]):
     async def _list(self) -> None:
         """Replaces the copy by all present objects, which also finds deletions during a gap."""
         errors = list[Unreadable]()
-        items, version = await self._client.list(
-            self.kind, self._cls, unreadable=errors, **self._selection
-        )
+        try:
+            items, version = await self._client.list(
+                self.kind, self._cls, unreadable=errors, **self._selection
+            )
+        except NotFound:
+            if not self._is_optional:
+                raise
+            items, version = [], ""
         self._last_sign = asyncio.get_running_loop().time()
         listed = {_meta(item).key: item for item in items}
         # an object that did not change stays the same object, so nobody reads it again

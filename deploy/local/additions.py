@@ -1,4 +1,4 @@
-"""Controllers beside Kueue that `up --with` adds: JobSet, and Kubeflow's Trainer."""
+"""Controllers beside Kueue that `up --with` adds: JobSet, Kubeflow's Trainer, LeaderWorkerSet."""
 
 import hashlib
 import shutil
@@ -73,6 +73,22 @@ ADDITIONS = {
 generatorOptions: {disableNameSuffixHash: true}
 secretGenerator: [{name: kubeflow-trainer-webhook-cert}]
 configMapGenerator: [{name: kubeflow-trainer-public, literals: [kubeflow_trainer_version=v2]}]
+""",
+        ),
+        Addition(
+            name="lws",
+            module="sigs.k8s.io/lws",
+            package="sigs.k8s.io/lws/cmd",
+            namespace="lws-system",
+            group="leaderworkerset.x-k8s.io",
+            manifests="config",
+            resources=("default",),
+            original="us-central1-docker.pkg.dev/k8s-staging-images/lws/lws",
+            # one, that fits beside the tests' pods
+            more="""replicas: [{name: lws-controller-manager, count: 1}]
+patches:
+- target: {kind: Deployment}
+  patch: '[{op: remove, path: /spec/template/spec/containers/0/resources}]'
 """,
         ),
     )

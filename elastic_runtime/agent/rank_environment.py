@@ -4,6 +4,10 @@ from collections.abc import Mapping
 
 from elastic_runtime.messages import Record
 
+# How many micro-batches a step has, if the job says it; and how many of them each rank computes.
+MICRO_BATCHES_ENV = "CEDE_MICRO_BATCHES"
+ACCUMULATION_ENV = "CEDE_ACCUMULATION_STEPS"
+
 
 def rank_environment(
     record: Record, position: int, local_rank: int, ranks: int, job: str, starts: int
@@ -35,6 +39,28 @@ def rank_environment(
         # The store is the script's own, not one that an agent keeps.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
+
+
+def accumulation_environment(env: Mapping[str, str], world: int) -> dict[str, str]:
+    """`CEDE_ACCUMULATION_STEPS`, if `env` has `CEDE_MICRO_BATCHES`. Raises ValueError if that is no
+    number, or cannot be shared evenly."""
+    text = env.get(MICRO_BATCHES_ENV, "")
+    if not text:
+        return {}
+    if not text.isdecimal():
+        raise ValueError(f"{MICRO_BATCHES_ENV} is {text!r}: write a number, such as 16")
+    return {ACCUMULATION_ENV: str(share(int(text), world))}
+
+
+def share(micro_batches: int, world: int) -> int:
+    """How many of the micro-batches of one step each of so many ranks computes. Raises ValueError
+    if they cannot be shared evenly."""
+    if micro_batches < 1 or micro_batches % world:
+        raise ValueError(
+            f"{micro_batches} micro-batches cannot be shared evenly by {world} ranks: allow only "
+            f"sizes that divide their number, or choose another one"
+        )
+    return micro_batches // world
 
 
 def is_loss(before: Record, after: Record) -> bool:

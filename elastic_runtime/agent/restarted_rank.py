@@ -20,7 +20,12 @@ from collections.abc import Mapping, Sequence
 
 from elastic_runtime import contract, messages
 from elastic_runtime.agent.command_worker import CommandWorker, exit_code, signal_named
-from elastic_runtime.agent.rank_environment import is_loss, rank_environment, without
+from elastic_runtime.agent.rank_environment import (
+    accumulation_environment,
+    is_loss,
+    rank_environment,
+    without,
+)
 from elastic_runtime.agent.script_watch import WATCH_INTERVAL_S, ScriptWatch, patience_from
 from elastic_runtime.agent.settings import (
     AGENT_FD_ENV,
@@ -36,6 +41,8 @@ log = logging.getLogger(__name__)
 # A script that has run for so long has made progress: earlier failures no longer count, and the
 # status does not name them any more.
 GOOD_RUN_S = 300.0
+# The exit code of a job whose settings are wrong, as of a command line.
+USAGE_ERROR = 2
 
 
 def script(signal_name: str, command: Sequence[str]) -> list[str]:
@@ -214,6 +221,10 @@ class RestartedRank(CommandWorker):
             self.env.get(contract.JOB_ENV, ""),
             self._starts,
         )
+        try:
+            ranks |= accumulation_environment(self.env, int(ranks["WORLD_SIZE"]))
+        except ValueError as error:
+            return self._fail(str(error), USAGE_ERROR)
         self._starts += 1
         await self.start(self.command, {**self.env, **ranks})
         step = self.watch.step
@@ -225,6 +236,9 @@ class RestartedRank(CommandWorker):
             f"the script failed {self._failures} times in a row, with exit code {code}: see the "
             "pod's log"
         )
+        return self._fail(reason, code)
+
+    def _fail(self, reason: str, code: int) -> int:
         print(f"elastic_runtime: {reason}", file=sys.stderr)
         self.send(messages.Failed(reason, is_mistake=True))
         return code

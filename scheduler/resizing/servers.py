@@ -76,7 +76,7 @@ def _has_no_claim(server: Server) -> bool:
 def _as_wanted(server: Server) -> ScaleServer:
     """The replicas that it has are those that its user wants."""
     return ScaleServer(
-        server=server.key,
+        server=server.id,
         uid=server.uid,
         version=server.version,
         replicas=server.replicas,
@@ -98,15 +98,16 @@ def _largest(snapshot: Snapshot, placement: Placement, server: Server, *, claims
     """As many replicas as idle quota and nodes have room for; if that is none, as the team owns."""
     pod = server.pods[0]
     missing = server.desired_size - server.replicas
-    more = pods_in_quota(snapshot.quota, pod.queue, pod.per_pod)
+    more = pods_in_quota(snapshot.quota, pod.queue, pod.quota_for(pod.size))
     if more:
-        more = min(more, placement.count_pods(pod.per_pod))
+        more = min(more, placement.count_pods(pod.per_pod) // pod.size)
     elif claims:
         more = _owned(snapshot.quota, pod, missing)
     return server.replicas + min(missing, more)
 
 
 def _owned(quota: CohortQuota, pod: AdmittedWorkload, missing: int) -> int:
-    """How many more such pods are within the team's own quota."""
-    requests: list[Quota] = [pod.quota_for(count) for count in range(1, missing + 1)]
+    """How many more such replicas are within the team's own quota."""
+    counts = range(1, missing + 1)
+    requests: list[Quota] = [pod.quota_for(pod.size * count) for count in counts]
     return sum(quota.owns_with(pod.queue, request) for request in requests)

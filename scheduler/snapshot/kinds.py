@@ -8,7 +8,6 @@ from cede.api.cession import Cession
 from cede.api.kueue import (
     ClusterQueue,
     Cohort,
-    Deployment,
     Job,
     LocalQueue,
     Node,
@@ -23,6 +22,7 @@ from cede.api.objects import (
     COHORTS,
     DEPLOYMENTS,
     JOBS,
+    LEADER_WORKER_SETS,
     LOCAL_QUEUES,
     NODES,
     PODS,
@@ -30,11 +30,13 @@ from cede.api.objects import (
     WORKLOADS,
     Kind,
 )
+from cede.api.servers import Deployment, LeaderWorkerSet
 
 KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "workloads": (WORKLOADS, Workload),
     "jobs": (JOBS, Job),
     "deployments": (DEPLOYMENTS, Deployment),
+    "leader_worker_sets": (LEADER_WORKER_SETS, LeaderWorkerSet),
     "pods": (PODS, Pod),
     "nodes": (NODES, Node),
     "cluster_queues": (CLUSTER_QUEUES, ClusterQueue),
@@ -45,5 +47,7 @@ KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "cessions": (CESSIONS, Cession),
 }
 """By the field of RawObjects: what is read for it."""
-LABELS = {"deployments": names.SERVER}
-"""By the same: which labels the cached objects have. Of Deployments these are the servers."""
+LABELS = {"deployments": names.SERVER, "leader_worker_sets": names.SERVER}
+"""By the same: which labels the cached objects have. Of these kinds they are the servers."""
+OPTIONAL = frozenset({"leader_worker_sets"})
+"""Of the same: kinds that a cluster need not have."""

@@ -6,7 +6,15 @@ from math import inf
 
 from cede.api import durations, names, save_request, sizes
 from cede.api.kueue import Job, Workload
-from cede.api.objects import Condition, Key, condition, is_true, unix, unix_or_zero
+from cede.api.objects import (
+    LEADER_WORKER_SETS,
+    Condition,
+    Key,
+    condition,
+    is_true,
+    unix,
+    unix_or_zero,
+)
 from cede.api.resources import Quota
 from cede.api.surplus import Base
 from cede.api.workload_identity import identity, owner
@@ -109,6 +117,8 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         stays_stopped=pods.stays_stopped or _stays_stopped(workload),
         deployment=pods.deployment,
         replica_set=pods.replica_set,
+        leader_worker_set=_leader_worker_set(workload),
+        group_index=sizes.parse_one(workload.metadata.annotations.get(names.GROUP_INDEX, "")) or 0,
         is_ending=0.0 < pods.ends_by < inf,
     )
     if job:
@@ -117,6 +127,12 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
     if workload.spec.active:
         return admitted
     return replace(admitted, usage=Counter(), counted=Counter())
+
+
+def _leader_worker_set(workload: Workload) -> str:
+    """The name of the one whose group it is; empty for any other Workload."""
+    job = owner(workload)
+    return job.name if job and job.kind == LEADER_WORKER_SETS.kind else ""
 
 
 def _stays_stopped(workload: Workload) -> bool:

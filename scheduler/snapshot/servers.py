@@ -1,23 +1,29 @@
-"""PURE. Servers: Deployments with allowed sizes. Each of their pods has a Workload of its own.
+"""PURE. Servers: Deployments and LeaderWorkerSets with allowed sizes. Each of their replicas has a
+Workload of its own: a pod of a Deployment, or a group of pods of a LeaderWorkerSet.
 
-A pod drains when its server is given one replica less, and Kubernetes deletes just this pod: it
-gets SIGTERM and its grace period, and no pod is made in its place.
+A replica drains when its server is given one less, and just this one is deleted: its pods get
+SIGTERM and their grace period, and none is made in their place. A Deployment loses the pod that we
+mark, a LeaderWorkerSet its last group.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cede.api import durations, names, sizes
-from cede.api.kueue import Deployment
-from cede.api.objects import Key, unix_or_zero
-from scheduler.snapshot.workloads import AdmittedWorkload
+from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Key, Kind, unix_or_zero
+from cede.api.servers import Deployment, LeaderWorkerSet
+from scheduler.snapshot.workloads import AdmittedWorkload, ServerId
+
+YOUNGER_S = 0.001
+"""By how much a group of a LeaderWorkerSet counts as younger than the one before it, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A Deployment, and its pods that have quota and stay."""
+    """A server, and its replicas that have quota and stay."""
 
+    kind: Kind
     key: Key
     uid: str
     version: str
@@ -29,15 +35,28 @@ class Server:
     grace_s: float
     # Unix seconds of the last shrink; 0.0 if there was none
     shrunk_at: float
-    # the oldest first
+    # pods, the oldest first, or groups by their index
     pods: tuple[AdmittedWorkload, ...]
 
     @property
+    def id(self) -> ServerId:
+        return self.kind, self.key
+
+    @property
     def may_drain(self) -> bool:
-        """Whether Kubernetes would delete the pod that we choose: it deletes pods first that are
-        not ready, and those of another ReplicaSet. Not while it has yet to delete some."""
-        is_one_set = len({pod.replica_set for pod in self.pods}) == 1
-        return is_one_set and self._are_ready and len(self.pods) <= self.replicas
+        """Whether the replica is deleted that we choose. Of a Deployment pods go first that are not
+        ready, and those of another ReplicaSet; of a LeaderWorkerSet the groups with the highest
+        indexes, also if others have no quota. Not while some have yet to be deleted."""
+        if self.kind == LEADER_WORKER_SETS:
+            is_known = [pod.group_index for pod in self.pods] == [*range(len(self.pods))]
+        else:
+            is_known = len({pod.replica_set for pod in self.pods}) == 1
+        return is_known and self._are_ready and len(self.pods) <= self.replicas
+
+    def would_lose(self, replicas: Collection[str]) -> bool:
+        """Whether it loses just these, by their identities, if it has so many less."""
+        last = {pod.identity for pod in self.pods[len(self.pods) - len(replicas) :]}
+        return self.kind != LEADER_WORKER_SETS or last == {*replicas}
 
     @property
     def has_all_pods(self) -> bool:
@@ -46,37 +65,42 @@ class Server:
 
     @property
     def _are_ready(self) -> bool:
-        return all(pod.ready_pods for pod in self.pods)
+        return all(pod.ready_pods >= pod.size for pod in self.pods)
 
 
 def read_servers(
-    deployments: Iterable[Deployment], admitted: Sequence[AdmittedWorkload]
+    deployments: Iterable[Deployment],
+    leader_worker_sets: Iterable[LeaderWorkerSet],
+    admitted: Sequence[AdmittedWorkload],
 ) -> tuple[Server, ...]:
     """By name. One whose sizes cannot be read is none: the webhook refuses such."""
-    read = [server for server in map(_read, deployments) if server]
+    made = [_read(DEPLOYMENTS, deployment) for deployment in deployments]
+    made += [_read(LEADER_WORKER_SETS, item) for item in leader_worker_sets]
+    read = [server for server in made if server]
     if not read:
         return ()
-    pods = defaultdict[Key, list[AdmittedWorkload]](list)
+    pods = defaultdict[ServerId, list[AdmittedWorkload]](list)
     for job in admitted:
-        if job.deployment and job.active and not job.is_evicting and not job.is_ending:
-            pods[job.key[0], job.deployment].append(job)
-    servers = (replace(server, pods=_oldest_first(pods[server.key])) for server in read)
-    return tuple(sorted(servers, key=lambda server: server.key))
+        if job.server and job.active and not job.is_evicting and not job.is_ending:
+            pods[job.server].append(job)
+    servers = (replace(server, pods=_in_order(server.kind, pods[server.id])) for server in read)
+    return tuple(sorted(servers, key=lambda server: (server.key, server.kind.plural)))
 
 
-def _read(deployment: Deployment) -> Server | None:
-    metadata = deployment.metadata
+def _read(kind: Kind, item: Deployment | LeaderWorkerSet) -> Server | None:
+    metadata = item.metadata
     notes = metadata.annotations
     try:
         allowed = sizes.parse(notes.get(names.SIZES, ""))
     except ValueError:
         return None
-    replicas = deployment.spec.replicas
+    replicas = item.spec.replicas
     is_ceded = metadata.labels.get(names.SERVER) == names.CEDED
     noted = sizes.parse_one(notes.get(names.DESIRED_SIZE, "")) if is_ceded else None
     if metadata.deletionTimestamp:
         return None
     return Server(
+        kind=kind,
         key=metadata.key,
         uid=metadata.uid,
         version=metadata.resourceVersion,
@@ -90,14 +114,21 @@ def _read(deployment: Deployment) -> Server | None:
     )
 
 
-def _oldest_first(pods: Iterable[AdmittedWorkload]) -> tuple[AdmittedWorkload, ...]:
-    return tuple(sorted(pods, key=lambda pod: (pod.started, pod.key)))
+def _in_order(kind: Kind, pods: Iterable[AdmittedWorkload]) -> tuple[AdmittedWorkload, ...]:
+    """A group counts as younger than those before it, so that it gives before them."""
+    if kind != LEADER_WORKER_SETS:
+        return tuple(sorted(pods, key=lambda pod: (pod.started, pod.key)))
+    groups = list[AdmittedWorkload]()
+    for group in sorted(pods, key=lambda pod: (pod.group_index, pod.key)):
+        least = groups[-1].started + YOUNGER_S if groups else group.started
+        groups.append(replace(group, started=max(group.started, least)))
+    return tuple(groups)
 
 
 def with_drains(
     admitted: Sequence[AdmittedWorkload], servers: Iterable[Server]
 ) -> tuple[AdmittedWorkload, ...]:
-    """The pods beyond the smallest size of each server drain: the youngest."""
+    """The replicas beyond the smallest size of each server drain: the youngest, or the last."""
     draining = dict(_draining(servers))
     if not draining:
         return tuple(admitted)
@@ -112,13 +143,13 @@ def _draining(servers: Iterable[Server]) -> Iterator[tuple[str, AdmittedWorkload
                 replace(
                     pod,
                     drains=True,
-                    allowed_sizes=(0, 1),
-                    desired_size=1,
-                    parallelism=1,
+                    allowed_sizes=(0, pod.size),
+                    desired_size=pod.size,
+                    parallelism=pod.size,
                     grace_s=server.grace_s,
                 ),
             )
 
 
-def by_key(servers: Iterable[Server]) -> Mapping[Key, Server]:
-    return {server.key: server for server in servers}
+def by_id(servers: Iterable[Server]) -> Mapping[ServerId, Server]:
+    return {server.id: server for server in servers}

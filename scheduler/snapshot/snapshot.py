@@ -9,7 +9,6 @@ from cede.api.cession import Cession
 from cede.api.kueue import (
     ClusterQueue,
     Cohort,
-    Deployment,
     Job,
     LocalQueue,
     Node,
@@ -19,6 +18,7 @@ from cede.api.kueue import (
 )
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import FlavorResource
+from cede.api.servers import Deployment, LeaderWorkerSet
 from elastic_runtime.contract import Status
 from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.admitted_workloads import AdmittedWorkloads
@@ -47,8 +47,9 @@ class RawObjects:
 
     workloads: Sequence[Workload] = ()
     jobs: Sequence[Job] = ()
-    # those with the label SERVER
+    # of these two kinds, those with the label SERVER
     deployments: Sequence[Deployment] = ()
+    leader_worker_sets: Sequence[LeaderWorkerSet] = ()
     pods: Sequence[Pod] = ()
     nodes: Sequence[Node] = ()
     cluster_queues: Sequence[ClusterQueue] = ()
@@ -182,7 +183,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         objects.cluster_queues, objects.cohorts, objects.allocations, of_all_queues, memory.queues
     )
     admitted = tuple(workload for workload in of_all_queues if workload.queue in quota.queues)
-    servers = read_servers(objects.deployments, admitted)
+    servers = read_servers(objects.deployments, objects.leader_worker_sets, admitted)
     admitted = with_drains(admitted, servers)
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
     pending = _pending(objects, memory, quota.queues)

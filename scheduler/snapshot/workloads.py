@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cede.api.objects import Key
+from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Key, Kind
 from cede.api.resources import Quota
 from cede.api.save_request import SaveRequest
 from cede.api.surplus import Base
 from elastic_runtime.contract import Status
 from scheduler.quota.pod_sets import PodSetRequest, describe_kind
 from scheduler.snapshot.observations import Observed
+
+ServerId = tuple[Kind, Key]
+"""A Deployment or a LeaderWorkerSet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class AdmittedWorkload:
     started: float = 0.0
     parallelism: int = 0
     ready_pods: int = 0
-    # ascending; empty if the job is not elastic; for a pod that drains 0 and 1
+    # ascending; empty if the job is not elastic; 0 and all its pods if it drains
     allowed_sizes: tuple[int, ...] = ()
     desired_size: int = 0
     grace_s: float = 0.0
@@ -146,9 +149,12 @@ class AdmittedWorkload:
     # of a pod of a Deployment: the names of its Deployment and of its ReplicaSet
     deployment: str = ""
     replica_set: str = ""
+    # of a group of a LeaderWorkerSet: the name of that, and which of its groups this is
+    leader_worker_set: str = ""
+    group_index: int = 0
     # True if all of its pods on nodes are being deleted
     is_ending: bool = False
-    # True for a pod of a server that may end while its server has one replica less
+    # True for a pod or group of a server that may end while its server has one replica less
     drains: bool = False
     # of a surplus: what it belongs to
     base: Base | None = None
@@ -163,6 +169,13 @@ class AdmittedWorkload:
     @property
     def name(self) -> str:
         return self.job[1] or self.key[1]
+
+    @property
+    def server(self) -> ServerId | None:
+        """What may lose it as one of its replicas."""
+        if self.leader_worker_set:
+            return LEADER_WORKER_SETS, (self.key[0], self.leader_worker_set)
+        return (DEPLOYMENTS, (self.key[0], self.deployment)) if self.deployment else None
 
     @property
     def smallest_size(self) -> int:

@@ -1,4 +1,5 @@
-"""The server `chat` of research: a Deployment of 2 to 4 replicas with one accelerator each."""
+"""The server `chat` of research: a Deployment of 2 to 4 replicas with one accelerator each, or a
+LeaderWorkerSet of groups with two."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +8,8 @@ import msgspec
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.kueue import Deployment
 from cede.api.objects import Json
+from cede.api.servers import Deployment, LeaderWorkerSet
 from scheduler.snapshot.servers import read_servers, with_drains
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
@@ -46,6 +47,31 @@ def pods(count: int) -> list[AdmittedWorkload]:
     return [pod(index) for index in range(count)]
 
 
+def group(index: int, *, ready: int = 2, active: bool = True) -> AdmittedWorkload:
+    """Two pods of the LeaderWorkerSet. All of its groups were admitted at the same time."""
+    made = admitted(
+        f"chat-{index}",
+        size=2,
+        allowed_sizes=(),
+        started=NOW - 1000,
+        ready_pods=ready,
+        addresses=(),
+        active=active,
+    )
+    return replace(made, leader_worker_set="chat", group_index=index, parallelism=0)
+
+
+def groups(count: int) -> list[AdmittedWorkload]:
+    return [group(index) for index in range(count)]
+
+
+def leader_worker_set(
+    replicas: int = 4, sizes: str = "2-4", *, desired: int | None = None
+) -> LeaderWorkerSet:
+    chat = deployment(replicas, sizes, desired=desired)
+    return LeaderWorkerSet(chat.metadata, chat.spec)
+
+
 def deployment(
     replicas: int = 4, sizes: str = "2-4", *, desired: int | None = None, shrunk_at: str = ""
 ) -> Deployment:
@@ -69,7 +95,7 @@ def deployment(
 
 
 def serving(
-    chat: Deployment,
+    chat: Deployment | LeaderWorkerSet,
     running: Sequence[AdmittedWorkload],
     *,
     others: Sequence[AdmittedWorkload] = (),
@@ -78,6 +104,8 @@ def serving(
 ) -> Snapshot:
     """As the scheduler sees them."""
     jobs = (*running, *others)
-    servers = read_servers([chat], jobs)
+    deployments = [chat] if isinstance(chat, Deployment) else []
+    sets = [chat] if isinstance(chat, LeaderWorkerSet) else []
+    servers = read_servers(deployments, sets, jobs)
     current = snapshot(admitted=with_drains(jobs, servers), pending=pending, cessions=cessions)
     return replace(current, servers=servers)

@@ -55,6 +55,14 @@ def controllers(cluster: Cluster) -> Iterator[None]:
     deploy_local("remove", "trainer,jobset")
 
 
+@pytest.fixture
+def lent(controllers: None, borrowing: Cluster) -> Iterator[Cluster]:
+    """All that research starts borrows. Afterwards nothing of it is left."""
+    yield borrowing
+    kinds = "trainjobs,jobsets,cessions"
+    borrowing.kubectl("delete", kinds, "-n", RESEARCH, "--all", "--wait=true")
+
+
 def claim(cluster: Cluster, accelerators: int) -> None:
     """Vision takes so many of its accelerators back."""
     create(cluster, sleeper(*CLAIM, accelerators))
@@ -108,6 +116,19 @@ def job_of(name: str, command: list[str], annotations: dict[str, str]) -> Json:
     metadata = {"name": name, "namespace": RESEARCH, "annotations": annotations}
     spec: Json = {"template": {"spec": pod}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def job_set_of(job: Json) -> Json:
+    """Of two pods of this Job, which start the runtime."""
+    job["spec"] |= {"completionMode": "Indexed", "parallelism": 2, "completions": 2}
+    job["spec"]["template"]["metadata"] = {"labels": {names.ELASTIC_POD: "true"}}
+    replicated = {"name": "node", "template": {"spec": job["spec"]}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": job["metadata"],
+        "spec": {"replicatedJobs": [replicated]},
+    }
 
 
 def sleeper(namespace: str, name: str, accelerators: int) -> Json:

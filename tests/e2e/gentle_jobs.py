@@ -10,13 +10,15 @@ from cede.api import names
 from cede.api.objects import Json
 from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line
-from tests.e2e.conftest import IMAGE, RESEARCH
+from tests.e2e.conftest import EXAMPLES, IMAGE, RESEARCH
 from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK, processes_per_pod
 
 GRACE_S = 45
 JOB_SET = "jobset.x-k8s.io/v1alpha2"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 RESTARTED = "restarted"
+ARGUMENTS = ("1000000", "0.02")
+"""Of the script: its steps, and the seconds of a micro-batch."""
 BEGINS_AT_0 = ("begins after step", 0)
 
 
@@ -168,23 +170,18 @@ class GentleJob:
         return logs
 
 
-def of_cede_torch(folder: Path, gpus: int, annotations: dict[str, str]) -> Json:
+def of_cede_torch(folder: Path, gpus: int, annotations: dict[str, str], image: str = IMAGE) -> Json:
     """A TrainJob of two pods with the runtime of deploy/components/trainer. Its script is that of
     the examples for torchrun, and saves in this folder, which it makes."""
-    run = folder.name
-    folder.mkdir()
-    (folder / "train.py").write_text(
-        f"import os, runpy\nos.chdir('/shared/{run}')\n"
-        "runpy.run_path('/examples/porting/restarted.py', run_name='__main__')\n"
-    )
-    [container] = (pod := GentleJob(None, "TrainJob", "python").pod_spec(run))["containers"]
+    script = write_script(folder)
+    [container] = (pod := GentleJob(None, "TrainJob", "python").pod_spec(folder.name))["containers"]
     mounts = {"containers": [{"name": "node", "volumeMounts": container["volumeMounts"]}]}
     template = {"spec": {"volumes": pod["volumes"]} | mounts}
     patch = {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}]}
     trainer = {
-        "image": IMAGE,
+        "image": image,
         "numNodes": 2,
-        "args": [f"/shared/{run}/train.py", "1000000", "0.02"],
+        "args": [script, *ARGUMENTS],
         "env": container["env"],
         "resourcesPerNode": container["resources"] | {"limits": {names.GPU: str(gpus)}},
     }
@@ -203,6 +200,15 @@ def of_cede_torch(folder: Path, gpus: int, annotations: dict[str, str]) -> Json:
             ],
         },
     }
+
+
+def write_script(folder: Path) -> str:
+    """Makes a folder that pods share, with a script that saves and logs there. Returns the path
+    that the script has in the pods."""
+    folder.mkdir()
+    text = (EXAMPLES / "porting" / "restarted.py").read_text()
+    (folder / "train.py").write_text(f"import os\nos.chdir('/shared/{folder.name}')\n{text}")
+    return f"/shared/{folder.name}/train.py"
 
 
 def restarted_steps(folder: Path) -> list[Line]:

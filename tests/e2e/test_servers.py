@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import LEADER_WORKER_SETS, Json, condition
 from tests.e2e.conftest import IMAGE
+from tests.e2e.external_metric import autoscaler, external_metric
+from tests.harness.local_cluster import deploy_local
+from tests.marks import LONG
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -51,8 +54,8 @@ print(*sorted(ThreadPoolExecutor().map(ask, sys.argv[1:])), flush=True)
 
 
 @pytest.fixture
-def teams(cluster: Cluster) -> Iterator[Cluster]:
-    """Four accelerators each. A job of research uses two, and its server four: it borrows two."""
+def with_filler(cluster: Cluster) -> Iterator[Cluster]:
+    """Four accelerators each. A job of research uses two of its own."""
     manifests = (EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml")
     cluster.kubectl("apply", *(word for file in manifests for word in ("-f", str(file))))
     # otherwise the server, which has just started, is spared, and the other job is stopped
@@ -61,11 +64,34 @@ def teams(cluster: Cluster) -> Iterator[Cluster]:
     allocations = ("computeallocation/vision", "computeallocation/research")
     cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
     create(cluster, job("research", "filler", pods=1, accelerators=2))
-    create(cluster, chat())
     cluster.until(lambda: ready(cluster, "filler") == 1, "research's other job to run", 90)
-    cluster.until(lambda: serving(cluster) == 4, "the server to run", 90)
     yield cluster
     cluster.without_teams()
+
+
+@pytest.fixture
+def teams(with_filler: Cluster) -> Cluster:
+    """The server of research uses four: it borrows two."""
+    create(with_filler, chat())
+    with_filler.until(lambda: serving(with_filler) == 4, "the server to run", 90)
+    return with_filler
+
+
+@pytest.fixture
+def in_groups(with_filler: Cluster) -> Iterator[Cluster]:
+    """The same with a server of two groups, of two pods each."""
+    deploy_local("up", "--with", "lws")
+    component = ("-k", str(TREE / "deploy/components/leader-worker-set"))
+    with_filler.kubectl("apply", "--server-side", *component)
+    file = json.dumps(chat_in_groups())
+    create_file = ("create", "-f", "-")
+    # its webhooks may not answer yet
+    with_filler.until(lambda: with_filler.kubectl(*create_file, stdin=file), "the server", 60)
+    with_filler.until(lambda: serving(with_filler) == 4, "the server to run", 120)
+    yield with_filler
+    with_filler.kubectl("delete", "leaderworkerset", *IN_RESEARCH, "--all", "--wait=true")
+    with_filler.kubectl("delete", *component)
+    deploy_local("remove", "lws")
 
 
 def pod(accelerators: int, program: str) -> Json:
@@ -95,6 +121,19 @@ def chat() -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
+def chat_in_groups() -> Json:
+    notes = {names.SIZES: "1-2", names.GRACE: "30s"}
+    worker = {"metadata": {"labels": {"app": "chat"}}, "spec": pod(1, SERVER)}
+    template = {"size": 2, "workerTemplate": worker}
+    metadata = {"name": "chat", "namespace": "research", "annotations": notes}
+    return {
+        "apiVersion": LEADER_WORKER_SETS.api_version,
+        "kind": LEADER_WORKER_SETS.kind,
+        "metadata": metadata,
+        "spec": {"replicas": 2, "leaderWorkerTemplate": template},
+    }
+
+
 def create(cluster: Cluster, obj: Json) -> None:
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(obj))
 
@@ -119,9 +158,9 @@ def log(cluster: Cluster, item: Json) -> str:
     return str(cluster.kubectl("logs", *IN_RESEARCH, item["metadata"]["name"]))
 
 
-def deployment(cluster: Cluster) -> tuple[int, str, Json]:
+def deployment(cluster: Cluster, kind: str = "deployment") -> tuple[int, str, Json]:
     """Its replicas, its label and its annotations."""
-    stored = cluster.kubectl_json("get", "deployment", *IN_RESEARCH, "chat")
+    stored = cluster.kubectl_json("get", kind, *IN_RESEARCH, "chat")
     metadata = stored["metadata"]
     return stored["spec"]["replicas"], metadata["labels"][names.SERVER], metadata["annotations"]
 
@@ -178,3 +217,59 @@ def test_the_new_replicas_of_a_server_claim_what_its_team_owns(teams: Cluster) -
         teams.until(lambda r=running, n=count: ready(*r) == n, "vision's jobs to run", 90)
     teams.kubectl(*scale, "--replicas=4")
     teams.until(lambda: serving(teams) == 4, "the claims of the server's pods", 90)
+
+
+@LONG
+def test_the_last_group_of_a_leader_worker_set_drains_and_comes_back(in_groups: Cluster) -> None:
+    cluster = in_groups
+
+    def groups() -> set[str]:
+        """Of the pods that stay."""
+        label = "leaderworkerset.sigs.k8s.io/group-index"
+        return {item["metadata"]["labels"][label] for item in pods(cluster)}
+
+    create(cluster, job("vision", "claim", pods=4))
+    small = "the server to have one group"
+    cluster.until(lambda: deployment(cluster, "leaderworkerset")[0] == 1, small, 30)
+    replicas, label, notes = deployment(cluster, "leaderworkerset")
+    assert (replicas, label, notes[names.DESIRED_SIZE]) == (1, names.CEDED, "2")
+    cluster.until(lambda: ready(cluster, "claim", "vision") == 4, "vision's pods to run", 90)
+    assert groups() == {"0"}
+    [cession] = cluster.kubectl_json("get", "cessions")["items"]
+    assert [target["how"] for target in cession["spec"]["targets"]] == ["Drain"]
+    assert not any(target.get("stopped") for target in cession["status"]["targets"])
+
+    with pytest.raises(AssertionError, match="has ceded replicas"):
+        cluster.kubectl("scale", "leaderworkerset", *IN_RESEARCH, "chat", "--replicas=2")
+    cluster.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    cluster.until(lambda: serving(cluster) == 4, "the server to have both groups again", 120)
+    assert groups() == {"0", "1"}
+    assert deployment(cluster, "leaderworkerset")[:2] == (2, names.WHOLE)
+
+
+@LONG
+def test_an_autoscaler_is_refused_while_the_server_has_ceded(teams: Cluster) -> None:
+    """The real one, which wants four pods all the time. Afterwards it is not held any more."""
+    with external_metric(teams, 4):
+        create(teams, autoscaler("chat", "research", 2, 4))
+        teams.until(lambda: scaling(teams, "ScalingActive") == "ValidMetricFound", "a metric", 60)
+        create(teams, job("vision", "claim", pods=4))
+        teams.until(lambda: deployment(teams)[0] == 2, "the server to have fewer replicas", 30)
+        refused = "the autoscaler to be refused"
+        teams.until(lambda: scaling(teams, "AbleToScale") == "FailedUpdateScale", refused, 60)
+        events = ("get", "events", *IN_RESEARCH, "--field-selector=reason=FailedUpdateScale")
+        teams.until(lambda: "has ceded replicas" in str(teams.kubectl_json(*events)), "why", 10)
+        assert deployment(teams)[0] == len(pods(teams)) == 2
+
+        teams.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+        teams.until(lambda: serving(teams) == 4, "the server to have its replicas again", 90)
+        free = "the autoscaler to go on"
+        teams.until(lambda: scaling(teams, "AbleToScale") == "ReadyForNewScale", free, 60)
+        assert deployment(teams)[:2] == (4, names.WHOLE)
+
+
+def scaling(cluster: Cluster, kind: str) -> str:
+    """The reason of this condition of the server's autoscaler."""
+    stored = cluster.kubectl_json("get", "hpa", *IN_RESEARCH, "chat")
+    state = condition(stored.get("status", {}).get("conditions", []), kind)
+    return str(state["reason"]) if state else ""

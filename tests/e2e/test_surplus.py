@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +14,15 @@ from cede.api.objects import Json, condition
 from deploy.demo.figures import account, merged
 from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line, Step
-from tests.e2e.conftest import RESEARCH, apply, claim, end_claim, job_of, let_claim_run
+from tests.e2e.conftest import (
+    RESEARCH,
+    apply,
+    claim,
+    end_claim,
+    job_of,
+    job_set_of,
+    let_claim_run,
+)
 from tests.e2e.gentle_jobs import RESTARTED, of_cede_torch, restarted_steps
 from tests.marks import LONG
 from tests.paths import TREE
@@ -94,24 +101,7 @@ class Run:
 def job_set(run: Run) -> Json:
     """Of two pods, with sizes 2 to 4."""
     command = ["python", "-m", "elastic_runtime", f"/shared/{run.name}/train.py"]
-    job = job_of(NAME, command, {names.SIZES: "2-4", names.GRACE: "60s"})
-    job["spec"] |= {"completionMode": "Indexed", "parallelism": 2, "completions": 2}
-    job["spec"]["template"]["metadata"] = {"labels": {names.ELASTIC_POD: "true"}}
-    replicated = {"name": "node", "template": {"spec": job["spec"]}}
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": job["metadata"],
-        "spec": {"replicatedJobs": [replicated]},
-    }
-
-
-@pytest.fixture
-def lent(controllers: None, borrowing: Cluster) -> Iterator[Cluster]:
-    """All that research starts borrows. Afterwards nothing of it is left."""
-    yield borrowing
-    kinds = "trainjobs,jobsets,cessions"
-    borrowing.kubectl("delete", kinds, "-n", RESEARCH, "--all", "--wait=true")
+    return job_set_of(job_of(NAME, command, {names.SIZES: "2-4", names.GRACE: "60s"}))
 
 
 def make_surplus(cluster: Cluster, name: str) -> None:

@@ -6,10 +6,13 @@ import pytest
 
 pytest.importorskip("transformers", reason="run make test-integrations")
 
-from tests.harness.restarted_job import check_framework
+from tests.harness.restarted_job import AT_TWO_SIZES, check_framework
 
 pytestmark = pytest.mark.processes
 
 
-def test_resizes_repeat_no_step_and_a_kill_few_and_no_loss_changes(tmp_path: Path) -> None:
-    check_framework(tmp_path, "transformers_restart.py", tolerance=1e-3)
+@AT_TWO_SIZES
+def test_resizes_repeat_no_step_and_a_kill_few_and_no_loss_changes(
+    tmp_path: Path, large: int, small: int
+) -> None:
+    check_framework(tmp_path, "transformers_restart.py", large, small, tolerance=1e-3)

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import DEPLOYMENTS, Json, Kind
 from deploy.local.binaries import run_go
 from tests.paths import TREE
 
@@ -45,19 +45,22 @@ class Judge:
         annotations: Json | None = None,
         labels: Json | None = None,
         params: Sequence[Json] = (),
+        scaled: Kind = DEPLOYMENTS,
     ) -> list[str]:
         """The messages by which a request is refused. `annotations` and `labels` are those of its
-        namespace, by default of team vision. A Scale is one of a Deployment. `params` are what
+        namespace, by default of team vision. A Scale is one of the kind `scaled`. `params` are what
         bindings select for policies with parameters."""
         namespace: Json = {"metadata": {"name": "vision"}}
         namespace["metadata"]["labels"] = TEAM if labels is None else labels
         namespace["metadata"]["annotations"] = annotations or {}
         is_scale = obj["kind"] == "Scale"
-        kind = "deployment" if is_scale else str(obj["kind"]).lower()
+        kind = str(obj["kind"]).lower()
+        plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
         request: Json = {
             "operation": "UPDATE" if old else "CREATE",
-            "resource": f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s",
+            "resource": scaled.plural if is_scale else plural,
             "subresource": "scale" if is_scale else "",
+            "scaledGroup": scaled.group if is_scale else "",
             "params": list(params),
             "user": user,
             "groups": [],

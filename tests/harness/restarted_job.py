@@ -14,9 +14,14 @@ import pytest
 from elastic_runtime.agent.rank_environment import rank_environment
 from elastic_runtime.messages import Record
 from tests.harness.local_job import FOREVER, Job, children, free_port
+from tests.marks import LONG
 from tests.paths import TREE
 
 STEPS_PER_CHECKPOINT = 10
+AT_TWO_SIZES = pytest.mark.parametrize(
+    ("large", "small"),
+    [pytest.param(2, 1, id="2 ranks and 1"), pytest.param(4, 2, id="4 ranks and 2", marks=LONG)],
+)
 FRAMEWORK_SCRIPTS = TREE / "tests" / "frameworks" / "scripts"
 
 
@@ -69,31 +74,33 @@ def has_undisturbed_losses(job: Job, tolerance: float = 1e-4) -> None:
         assert line["loss"] == pytest.approx(losses[line["step"]], rel=tolerance), line
 
 
-def resizes_and_a_kill(job: Job) -> None:
-    """From 2 ranks to 1 and back no step is lost or repeated, and after a kill few are.
+def resizes_and_a_kill(job: Job, large: int, small: int) -> None:
+    """From `large` ranks to `small` and back no step is lost or repeated, and after a kill few are.
 
     Then the job is stopped.
     """
-    job.start(0, 1)
-    trains_on(job, world=2, timeout_s=240)
-    job.resize(1)
-    job.until(lambda s: s.ceded(1) and s.parked == (1,), seconds=240)
-    trains_on(job, world=1, timeout_s=240)
-    job.resize(2)
-    steps = trains_on(job, world=2, timeout_s=240)
+    job.start(*range(large))
+    trains_on(job, world=large, timeout_s=240)
+    job.resize(small)
+    job.until(lambda s: s.ceded(small) and s.parked == tuple(range(small, large)), seconds=240)
+    trains_on(job, world=small, timeout_s=240)
+    job.resize(large)
+    steps = trains_on(job, world=large, timeout_s=240)
     assert steps == [*range(1, len(steps) + 1)]
-    os.kill(script_of(job, 1), signal.SIGKILL)
-    after_a_loss(job, world=2)
+    os.kill(script_of(job, large - 1), signal.SIGKILL)
+    after_a_loss(job, world=large)
     job.stop()
 
 
-def check_framework(directory: Path, script: str, tolerance: float = 1e-4) -> None:
+def check_framework(
+    directory: Path, script: str, large: int, small: int, tolerance: float = 1e-4
+) -> None:
     """A script of tests/frameworks keeps its steps and losses through resizes and a kill."""
     job = Job(directory, (FRAMEWORK_SCRIPTS / script).read_text())
     job.command = ["--restart", "--", "train.py", str(FOREVER), "0.1"]
     job.env |= {"PYTHONWARNINGS": "ignore"}
     try:
-        resizes_and_a_kill(job)
+        resizes_and_a_kill(job, large, small)
         has_undisturbed_losses(job, tolerance)
     finally:
         job.kill()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Json, Kind
 from tests.builders.jobs import elastic_job, running_job
 from tests.harness.admission import Judge
 
@@ -212,6 +212,37 @@ def test_the_scheduler_scales_servers_of_teams_and_changes_nothing_else_of_them(
     assert judge(paused, SCHEDULER, old=old)
 
 
+def group_server(replicas: int, image: str = "chat", **metadata: Any) -> Json:
+    worker = {"spec": {"containers": [{"name": "main", "image": image}]}}
+    template = {"size": 2, "workerTemplate": worker}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": template}
+    made = obj("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "chat", "vision", spec=spec)
+    made["metadata"]["labels"] = {names.SERVER: names.WHOLE}
+    made["metadata"]["annotations"] = {names.SIZES: "2-4"}
+    made["metadata"] |= metadata
+    return made
+
+
+@pytest.mark.parametrize("field", ["rolloutStrategy", "networkConfig", "startupPolicy"])
+def test_the_scheduler_scales_leader_worker_sets_and_changes_nothing_else_of_them(
+    judge: Judge, field: str
+) -> None:
+    old = group_server(4)
+    notes = {names.SIZES: "2-4", names.DESIRED_SIZE: "4", names.SHRUNK_AT: "now"}
+    ceded = group_server(2, labels={names.SERVER: names.CEDED}, annotations=notes)
+    assert judge(ceded, SCHEDULER, old=old) == []
+    assert judge(ceded, SCHEDULER, old=old, labels={}), "not in a namespace of no team"
+    assert judge(group_server(2, image="other"), SCHEDULER, old=old)
+    assert judge(group_server(2, labels={}), SCHEDULER, old=group_server(4, labels={}))
+    changed = group_server(2)
+    changed["spec"][field] = "other"
+    assert judge(changed, SCHEDULER, old=old)
+    old["spec"][field] = "other"
+    assert judge(changed, SCHEDULER, old=old) == []
+    changed["spec"][field] = "another"
+    assert judge(changed, SCHEDULER, old=old)
+
+
 def test_the_scheduler_marks_which_pod_a_server_loses_and_changes_nothing_else_of_it(
     judge: Judge,
 ) -> None:
@@ -246,15 +277,19 @@ def test_the_scheduler_marks_which_pod_a_server_loses_and_changes_nothing_else_o
         pytest.param("other", 2, 4, False, id="another, which has ceded nothing"),
     ],
 )
+@pytest.mark.parametrize("kind", [DEPLOYMENTS, LEADER_WORKER_SETS], ids=lambda kind: kind.kind)
 def test_nobody_scales_up_a_server_that_has_ceded(
-    judge: Judge, name: str, before: int, after: int, refused: bool
+    judge: Judge, kind: Kind, name: str, before: int, after: int, refused: bool
 ) -> None:
     def scale(replicas: int) -> Json:
         return obj("autoscaling/v1", "Scale", name, "vision", spec={"replicas": replicas})
 
     autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
     ceded = server(2, labels={names.SERVER: names.CEDED})
-    messages = judge(scale(after), autoscaler, old=scale(before), params=[ceded])
-    assert bool(messages) is refused
-    assert judge(scale(after), autoscaler, old=scale(before)) == [], "nothing has ceded"
-    assert judge(scale(after), autoscaler, old=scale(before), labels={}, params=[ceded]) == []
+
+    def messages(**options: Any) -> list[str]:
+        return judge(scale(after), autoscaler, old=scale(before), scaled=kind, **options)
+
+    assert (f"this {kind.kind} has ceded" in "".join(messages(params=[ceded]))) is refused
+    assert messages() == [], "nothing has ceded"
+    assert messages(labels={}, params=[ceded]) == []

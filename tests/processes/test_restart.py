@@ -10,6 +10,7 @@ import pytest
 from elastic_runtime import contract
 from tests.harness.local_job import Job
 from tests.harness.restarted_job import (
+    AT_TWO_SIZES,
     STEPS_PER_CHECKPOINT,
     has_undisturbed_losses,
     resizes_and_a_kill,
@@ -55,9 +56,12 @@ def test_resizes_repeat_no_step_and_a_killed_script_goes_on_from_its_checkpoint(
     has_undisturbed_losses(job)
 
 
-def test_shards_are_saved_by_one_number_of_ranks_and_loaded_by_another(job: Job) -> None:
+@AT_TWO_SIZES
+def test_shards_are_saved_by_one_number_of_ranks_and_loaded_by_another(
+    job: Job, large: int, small: int
+) -> None:
     (job.directory / "train.py").write_text(DCP_SCRIPT)
-    resizes_and_a_kill(job)
+    resizes_and_a_kill(job, large, small)
     has_undisturbed_losses(job)
 
 

@@ -31,6 +31,7 @@ type request struct {
 	Operation   string                     `json:"operation"`
 	Resource    string                     `json:"resource"`
 	Subresource string                     `json:"subresource"`
+	ScaledGroup string                     `json:"scaledGroup"`
 	User        string                     `json:"user"`
 	Groups      []string                   `json:"groups"`
 	Object      *unstructured.Unstructured `json:"object"`
@@ -168,7 +169,7 @@ func attributesOf(req *request) admission.Attributes {
 		Group: kind.Group, Version: kind.Version, Resource: req.Resource,
 	}
 	if kind.Kind == "Scale" {
-		resource.Group, resource.Version = "apps", "v1"
+		resource.Group, resource.Version = req.ScaledGroup, "v1"
 	}
 	return admission.NewAttributesRecord(asObject(req.Object), asObject(req.OldObject), kind,
 		subject.GetNamespace(), subject.GetName(), resource, req.Subresource, admission.Operation(req.Operation),

@@ -14,10 +14,12 @@ from cede.api.objects import (
     CLUSTER_QUEUES,
     DEPLOYMENTS,
     JOBS,
+    LEADER_WORKER_SETS,
     PODS,
     POLICIES,
     WORKLOADS,
     Json,
+    Kind,
     rfc3339,
 )
 from cede.api.private_quota import Original, PrivateQuota
@@ -197,20 +199,29 @@ def pod_of_train_job(deleted: float, workload: str = "job-gpt", node: str = "n1"
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 
-async def test_release_gives_servers_their_replicas_back(server: ApiServer, cede: Run) -> None:
+@pytest.mark.parametrize("kind", [DEPLOYMENTS, LEADER_WORKER_SETS], ids=lambda kind: kind.kind)
+async def test_release_gives_servers_their_replicas_back(
+    server: ApiServer, cede: Run, kind: Kind
+) -> None:
     notes = {names.SIZES: "2-4", names.DESIRED_SIZE: "4", names.SHRUNK_AT: "2026-01-01T00:00:00Z"}
     for name, label in (("chat", names.CEDED), ("mail", names.WHOLE)):
         labels = {names.SERVER: label}
         metadata = {"name": name, "namespace": "research", "labels": labels, "annotations": notes}
-        server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {"replicas": 2}})
+        server.put(kind, {"metadata": metadata, "spec": {"replicas": 2}})
     _, text, _ = await cede("release")
-    assert "Deployment research/chat: has 4 replicas again" in text
-    chat = server.get(DEPLOYMENTS, ("research", "chat")) or {}
+    assert f"{kind.kind} research/chat: has 4 replicas again" in text
+    chat = server.get(kind, ("research", "chat")) or {}
     assert chat["spec"]["replicas"] == 4
     assert chat["metadata"]["labels"] == {names.SERVER: names.WHOLE}
     assert chat["metadata"]["annotations"] == {names.SIZES: "2-4"}
-    mail = server.get(DEPLOYMENTS, ("research", "mail")) or {}
+    mail = server.get(kind, ("research", "mail")) or {}
     assert mail["spec"]["replicas"] == 2
+
+
+async def test_release_needs_no_leader_worker_sets(server: ApiServer, cede: Run) -> None:
+    server.script("GET", LEADER_WORKER_SETS.path(), refuses(404, "NotFound"))
+    code, _, errors = await cede("release")
+    assert (code, errors) == (0, "")
 
 
 async def test_release_continues_after_a_failed_step_and_reports_it(

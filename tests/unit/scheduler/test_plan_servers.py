@@ -6,7 +6,7 @@ import pytest
 
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
-from cede.api.objects import rfc3339
+from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, SetWorkloadActive, UpdateCession
 from scheduler.cession.target_progress import STOP_AFTER_RESIZE_S
@@ -16,7 +16,15 @@ from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.plans import POLICY, opened, planned
 from tests.builders.scheduler import NOW, RESERVED, admitted, cohort_quota, pending, queue
-from tests.builders.servers import CHAT, deployment, pod, pods, serving
+from tests.builders.servers import (
+    CHAT,
+    deployment,
+    groups,
+    leader_worker_set,
+    pod,
+    pods,
+    serving,
+)
 
 CLAIM = pending(pods=2)
 TEAMS = {"vision": queue("vision", 4, used=2), "research": queue("research", 2, used=4)}
@@ -76,7 +84,7 @@ def test_pods_are_marked_and_the_server_is_scaled_down_in_one_pass() -> None:
     assert isinstance(second, DrainPod)
     assert {first.job[1], second.job[1]} == {"chat-2", "chat-3"}
     assert isinstance(scaled, ScaleServer)
-    assert (scaled.server, scaled.replicas, scaled.desired_size) == (CHAT, 2, 4)
+    assert (scaled.server, scaled.replicas, scaled.desired_size) == ((DEPLOYMENTS, CHAT), 2, 4)
 
 
 def test_nothing_is_taken_twice_while_kubernetes_deletes_the_pods() -> None:
@@ -121,3 +129,27 @@ def test_a_server_that_cannot_drain_is_waited_for_and_then_stopped(late: bool) -
     current = serving(deployment(), broken, pending=[CLAIM], cessions=[record])
     actions = act(world(current, "StrictFIFO"))
     assert [type(action) for action in actions] == ([SetWorkloadActive] * 2 if late else [])
+
+
+# --- groups of a LeaderWorkerSet ------------------------------------------------------------------
+def in_groups(count: int = 2, **options: object) -> Snapshot:
+    """The four pods of research are two groups, of which it may keep one."""
+    chat = leader_worker_set(count, "1-2")
+    return world(serving(chat, groups(2), pending=[CLAIM], **options))  # type: ignore[arg-type]
+
+
+def test_the_last_group_of_a_server_drains_with_all_its_pods() -> None:
+    [record] = opened(planned(in_groups()))
+    [target] = record.spec.targets
+    assert (target.workload, target.how, target.toSize) == ("job-chat-1", "Drain", 0)
+
+
+def test_its_server_loses_the_group_and_no_pod_is_marked_for_it() -> None:
+    [record] = opened(planned(in_groups()))
+    status = record.status.model_copy(update={"reservedTime": RESERVED})
+    current = in_groups(cessions=[record.model_copy(update={"status": status})])
+    drain, scaled = act(world(current, "StrictFIFO"))
+    assert isinstance(drain, DrainPod)
+    assert not drain.needs_mark
+    assert isinstance(scaled, ScaleServer)
+    assert (scaled.server, scaled.replicas) == ((LEADER_WORKER_SETS, CHAT), 1)

@@ -5,17 +5,18 @@ from dataclasses import replace
 import pytest
 
 from cede.api import names
-from cede.api.objects import DEPLOYMENTS, EVENTS, PODS, Json
+from cede.api.objects import DEPLOYMENTS, EVENTS, LEADER_WORKER_SETS, PODS, Json
 from scheduler.actions import shrink
 from scheduler.apply import Applier
 from scheduler.server_actions import DrainPod, ScaleServer, scaled_down
 from tests.builders.scheduler import admitted
-from tests.builders.servers import CHAT, deployment, pods, serving
+from tests.builders.servers import CHAT, deployment, groups, leader_worker_set, pods, serving
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
 
-DRAIN = DrainPod(("research", "chat-3"), "uid-pod", "chat", "for claim of vision")
+SERVER = (DEPLOYMENTS, CHAT)
+DRAIN = DrainPod(("research", "chat-3"), "uid-pod", SERVER, "for claim of vision")
 
 
 def put(server: ApiServer, labels: Json | None = None, **notes: str) -> str:
@@ -25,7 +26,7 @@ def put(server: ApiServer, labels: Json | None = None, **notes: str) -> str:
 
 
 def scale(version: str, replicas: int, desired: int, *, shrinks: bool = False) -> ScaleServer:
-    return ScaleServer(CHAT, "u", version, replicas, desired, shrinks, "for claim of vision")
+    return ScaleServer(SERVER, "u", version, replicas, desired, shrinks, "for claim of vision")
 
 
 def stored(server: ApiServer) -> tuple[int, str, Json]:
@@ -38,7 +39,7 @@ def test_a_server_loses_as_many_replicas_as_drain_and_those_that_wait() -> None:
     current = serving(deployment(6), pods(4))
     drains = [shrink(job, 0, "why") for job in current.admitted if job.drains]
     [action] = scaled_down([*drains, shrink(admitted(), 4, "why")], current)
-    assert (action.server, action.version, action.replicas) == (CHAT, "5", 2)
+    assert (action.server, action.version, action.replicas) == (SERVER, "5", 2)
     assert (action.desired_size, action.shrinks) == (6, True)
 
 
@@ -47,6 +48,30 @@ def test_a_server_that_cedes_again_gets_back_what_it_had_at_first() -> None:
     drains = [shrink(job, 0, "why") for job in current.admitted if job.drains]
     [action] = scaled_down(drains, current)
     assert (action.replicas, action.desired_size) == (2, 4)
+
+
+def test_a_server_that_would_lose_other_groups_than_those_that_drain_keeps_them() -> None:
+    """Such as if only the first of two is on the node that the preemptor needs."""
+    current = serving(leader_worker_set(3, "1-3"), groups(3))
+    first, last = (shrink(job, 0, "why") for job in current.admitted if job.drains)
+    assert list(scaled_down([first], current)) == []
+    assert [action.replicas for action in scaled_down([last], current)] == [2]
+    assert [action.replicas for action in scaled_down([first, last], current)] == [1]
+
+
+async def test_a_group_needs_no_mark(server: ApiServer, applier: Applier) -> None:
+    metadata = {"namespace": CHAT[0], "name": CHAT[1]}
+    made = server.put(LEADER_WORKER_SETS, {"metadata": metadata, "spec": {"replicas": 4}})
+    version = str(made["metadata"]["resourceVersion"])
+    sets = (LEADER_WORKER_SETS, CHAT)
+    drain = replace(DRAIN, job=CHAT, server=sets)
+    await applier.apply([drain, replace(scale(version, 3, 4, shrinks=True), server=sets)])
+    chat = server.get(LEADER_WORKER_SETS, CHAT) or {}
+    assert chat["spec"]["replicas"] == 3
+    paths = [path for _, path, *_ in server.writes() if "events" not in path]
+    assert paths == [LEADER_WORKER_SETS.path(CHAT)]
+    [event] = server.objects(EVENTS)
+    assert event["regarding"]["kind"] == "LeaderWorkerSet"
 
 
 async def test_a_pod_is_marked_before_its_server_is_scaled_down(
@@ -85,13 +110,13 @@ async def test_a_server_keeps_its_replicas_while_one_of_its_pods_cannot_be_marke
     metadata = {"namespace": "research", "name": "chat-3", "uid": "uid-pod"}
     server.put(PODS, {"metadata": metadata, "spec": {}})
     down = scale(version, 3, 4, shrinks=True)
-    beside = replace(
-        down, server=("research", "other"), version=other["metadata"]["resourceVersion"]
-    )
+    other_key = ("research", "other")
+    version = other["metadata"]["resourceVersion"]
+    beside = replace(down, server=(DEPLOYMENTS, other_key), version=version)
     server.script("PATCH", PODS.path(DRAIN.job), fault)
     await applier.apply([DRAIN, down, beside])
     written = [path for _, path in server.writes() if "/deployments/" in path]
-    assert written == [DEPLOYMENTS.path(beside.server)]
+    assert written == [DEPLOYMENTS.path(other_key)]
     await applier.apply([DRAIN, down])
     assert stored(server)[0] == 3
 

@@ -1,6 +1,7 @@
 """What the pods of a JobSet get that start the runtime, at the size that its Job has."""
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from webhook.failure_policy import NO_LIMIT
 from webhook.rules import complaints
 
 CEDE_TORCH = TREE / "deploy/components/trainer/cede-torch.yaml"
+INJECT = {"cede.dev/runtime": "inject"}
+KNOWING = replace(TEAM, runtime_image="registry.example/cede:1")
+"""The webhook knows its own image."""
 TRAINER = "system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"
 
 
@@ -64,13 +68,13 @@ def env_of(made: Json) -> dict[str, Any]:
 
 
 def create(made: Json) -> Json:
-    assert complaints(AdmissionRequest(made, None, TRAINER, TEAM)) == []
-    return apply_defaults(AdmissionRequest(made, None, TRAINER, TEAM))
+    assert complaints(AdmissionRequest(made, None, TRAINER, KNOWING)) == []
+    return apply_defaults(AdmissionRequest(made, None, TRAINER, KNOWING))
 
 
 def update(old: Json, new: Json) -> Json:
-    assert complaints(AdmissionRequest(new, old, TRAINER, TEAM)) == []
-    return apply_defaults(AdmissionRequest(new, old, TRAINER, TEAM))
+    assert complaints(AdmissionRequest(new, old, TRAINER, KNOWING)) == []
+    return apply_defaults(AdmissionRequest(new, old, TRAINER, KNOWING))
 
 
 def test_its_pods_find_each_other_and_have_the_key() -> None:
@@ -111,11 +115,15 @@ def test_the_launcher_knows_the_grace_period_of_its_pod(
 
 
 @pytest.mark.parametrize("pods", [2, 3])
-def test_an_update_without_our_fields_gets_them_back(pods: int) -> None:
+@pytest.mark.parametrize("annotations", [{}, INJECT], ids=["of the image", "injected"])
+def test_an_update_without_our_fields_gets_them_back(
+    pods: int, annotations: dict[str, str]
+) -> None:
     """Trainer applies the JobSet again when it was suspended, and JobSet refuses another one. The
     size is that with which the pods were made."""
-    live = create(job_set())
-    after = update(live, job_set(pods=pods))
+    live = create(job_set(annotations=annotations))
+    assert ("initContainers" in pod_of(live)) == bool(annotations)
+    after = update(live, job_set(pods=pods, annotations=annotations))
     expected = deepcopy(live)
     job_of(expected)["spec"] |= {"parallelism": pods, "completions": pods}
     assert after == expected

@@ -75,8 +75,8 @@ OWNER_COMPLAINT = (
         pytest.param(
             plain_job(annotations={"cede.dev/sizes": "1,2"})
             | {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"},
-            "metadata.annotations[cede.dev/sizes] is supported on a Job, JobSet, TrainJob or "
-            "Deployment only: remove it from this MPIJob",
+            "metadata.annotations[cede.dev/sizes] is supported on a Job, JobSet, TrainJob, "
+            "Deployment or LeaderWorkerSet only: remove it from this MPIJob",
             id="another kind with sizes",
         ),
     ],

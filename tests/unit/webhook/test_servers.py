@@ -77,7 +77,9 @@ WHOLE_4 = (4, names.WHOLE, None)
         pytest.param(server(8), "spec.replicas is 8", id="more than its sizes"),
         pytest.param(server(None), "spec.replicas is 1", id="by default one"),
         pytest.param(server(sizes="few"), "is no list of sizes", id="no sizes"),
-        pytest.param(server() | {"kind": "StatefulSet"}, "or Deployment only", id="another kind"),
+        pytest.param(
+            server() | {"kind": "StatefulSet"}, "or LeaderWorkerSet only", id="another kind"
+        ),
     ],
 )
 def test_what_is_refused(job: Json, complaint: str) -> None:
@@ -141,3 +143,28 @@ def test_whoever_says_that_it_is_whole_gives_it_all_back() -> None:
 
 def test_the_scheduler_may_scale() -> None:
     assert update(ceded(), changed(ceded(), 4), SCHEDULER_USER) == changed(ceded(), 4)
+
+
+# --- a LeaderWorkerSet ----------------------------------------------------------------------------
+def leader_worker_set(replicas: int = 4, sizes: str = "2-4") -> Json:
+    made = server(replicas, sizes)
+    worker = {"workerTemplate": made["spec"].pop("template"), "size": 2}
+    made |= {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+    made["spec"]["leaderWorkerTemplate"] = worker
+    return made
+
+
+def test_a_leader_worker_set_is_a_server_of_groups() -> None:
+    live = create(leader_worker_set())
+    assert state(live) == WHOLE_4
+    live["metadata"]["labels"][names.SERVER] = names.CEDED
+    live["metadata"]["annotations"] |= {names.DESIRED_SIZE: "4", names.SHRUNK_AT: SHRUNK}
+    live["spec"]["replicas"] = 2
+    assert state(update(live, leader_worker_set())) == (2, names.CEDED, "4")
+    assert state(update(live, changed(live, 3))) == (2, names.CEDED, "3")
+    assert state(update(live, changed(live, 1))) == (1, names.WHOLE, None)
+
+
+def test_the_sizes_of_a_leader_worker_set_have_no_gaps() -> None:
+    texts = complaints(AdmissionRequest(leader_worker_set(sizes="2,4"), team=TEAM))
+    assert "a LeaderWorkerSet gives replicas one by one: write 2-4" in "; ".join(texts)

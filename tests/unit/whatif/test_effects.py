@@ -7,8 +7,9 @@ import msgspec
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.kueue import Deployment, Pod, Workload
+from cede.api.kueue import Pod, Workload
 from cede.api.objects import Json, Meta
+from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.surplus import Base
 from scheduler.snapshot.snapshot import RawObjects
 from tests.builders.pictures import NOW, ClusterOf, JobOf, allocation, manifest, node, pod_spec
@@ -89,6 +90,42 @@ def test_a_server_drains_when_its_team_loses_quota() -> None:
     answer = ask_drain(picture, ["n2", "n3"])
     assert [change for change in effects(answer) if change[1] != "Drains"] == []
     assert len(answer.changes) <= 2, "two replicas stay"
+
+
+def with_groups(objects: RawObjects, nodes: list[str]) -> RawObjects:
+    """The same server as a LeaderWorkerSet: a group of two such pods on each of these nodes."""
+    workloads, pods = list[Workload](), list[Pod]()
+    owner = {"kind": "LeaderWorkerSet", "name": "chat", "uid": "uid-chat"}
+    for index, node_name in enumerate(nodes):
+        job = JobOf("research", f"chat-{index}", 2, [node_name] * 2)
+        workload = job.workload()
+        metadata = replace(
+            workload.metadata,
+            annotations={names.GROUP_INDEX: str(index)},
+            ownerReferences=converted(Meta, {"ownerReferences": [owner]}).ownerReferences,
+        )
+        workloads.append(replace(workload, metadata=metadata))
+        labels = {names.POD_GROUP: metadata.name}
+        for pod in job.pods_on_nodes():
+            own = replace(pod.metadata, labels=labels, ownerReferences=())
+            pods.append(replace(pod, metadata=own))
+    notes = {names.SIZES: "1-2"}
+    labels = {names.SERVER: names.WHOLE}
+    key = {"name": "chat", "namespace": "research", "uid": "uid-chat"}
+    wire = {"metadata": key | {"labels": labels, "annotations": notes}}
+    made = converted(LeaderWorkerSet, wire | {"spec": {"replicas": len(nodes)}})
+    return replace(
+        objects,
+        workloads=[*objects.workloads, *workloads],
+        pods=[*objects.pods, *pods],
+        leader_worker_sets=[made],
+    )
+
+
+def test_the_last_group_of_a_server_drains() -> None:
+    rigid = JobOf("research", "rigid", 4, ["n1"] * 4)
+    answer = submit(with_groups(ClusterOf([rigid]).objects(), ["n2"] * 2), pods=2)
+    assert effects(answer) == [("chat", "Drains", 2, 0), ("inference", "Admitted", 0, 2)]
 
 
 # --- surpluses ------------------------------------------------------------------------------------

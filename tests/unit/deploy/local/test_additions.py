@@ -13,7 +13,7 @@ def test_names_are_chosen_in_their_order() -> None:
 
 
 def test_another_name_is_refused() -> None:
-    with pytest.raises(Failure, match="ray cannot be added: use jobset or trainer"):
+    with pytest.raises(Failure, match="ray cannot be added: use jobset or trainer or lws"):
         parse("jobset,ray")
 
 

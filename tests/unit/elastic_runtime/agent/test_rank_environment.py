@@ -1,6 +1,13 @@
 """A rank gets what torchrun would give it."""
 
-from elastic_runtime.agent.rank_environment import is_loss, rank_environment, without
+import pytest
+
+from elastic_runtime.agent.rank_environment import (
+    accumulation_environment,
+    is_loss,
+    rank_environment,
+    without,
+)
 from elastic_runtime.messages import Record
 
 RECORD = Record(4, (0, 2, 3), ("a", "b", "c"), store="10.0.0.7:4242")
@@ -31,3 +38,19 @@ def test_a_member_that_is_missing_or_was_restarted_is_a_loss() -> None:
 
 def test_only_values_that_are_the_defaults_are_removed() -> None:
     assert without({"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "7"}) == {"B": "2", "C": "3"}
+
+
+def test_a_job_that_names_its_micro_batches_is_told_the_share_of_each_rank() -> None:
+    assert accumulation_environment({}, 4) == {}
+    assert accumulation_environment({"CEDE_MICRO_BATCHES": "16"}, 4) == {
+        "CEDE_ACCUMULATION_STEPS": "4"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("many", "is 'many': write a number"), ("0", "cannot be shared"), ("6", "6 micro-batches")],
+)
+def test_micro_batches_that_cannot_be_shared_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        accumulation_environment({"CEDE_MICRO_BATCHES": text}, 4)

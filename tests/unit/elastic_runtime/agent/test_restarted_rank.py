@@ -115,6 +115,20 @@ async def test_at_a_new_size_the_script_saves_and_starts_again_with_a_new_rank(
     await agent.until_log("1 of 2", "saved", "0 of 3")
 
 
+async def test_a_script_is_told_its_share_of_the_micro_batches_at_each_size(make: Make) -> None:
+    agent = await make(SAVES.replace("$RANK of $WORLD_SIZE", "$CEDE_ACCUMULATION_STEPS"))
+    agent.rank.env = {**agent.rank.env, "CEDE_MICRO_BATCHES": "8"}
+    agent.tell(PAIR)
+    assert isinstance(await agent.answer(), messages.Formed)
+    await agent.until_log("4")
+    agent.tell(Record(2, (0, 1, 2), ("a", "b", "c"), store="127.0.0.1:4243"))
+    reason = "8 micro-batches cannot be shared evenly by 3 ranks"
+    failed = await agent.answer()
+    assert isinstance(failed, messages.Failed)
+    assert (reason in failed.reason, failed.is_mistake) == (True, True)
+    assert await agent.end == 2
+
+
 async def test_a_pod_that_is_no_member_saves_and_is_parked(make: Make) -> None:
     agent = await make(SAVES)
     agent.tell(PAIR)

@@ -10,7 +10,7 @@ from scheduler.resizing.servers import give_back, grow_servers
 from scheduler.server_actions import ScaleServer
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import FLAVOR, NOW, admitted, cohort_quota, pending, queue
-from tests.builders.servers import deployment, pod, pods, serving
+from tests.builders.servers import deployment, groups, leader_worker_set, pod, pods, serving
 
 POLICY = PolicySpec(preemption=Preemption(growCooldownSeconds=60))
 CEDED = deployment(2, desired=4)
@@ -31,6 +31,14 @@ def test_replicas_come_back_into_idle_quota() -> None:
     assert grown(quota(serving(CEDED, pods(2)), vision=2, research=2)) == [4]
     assert grown(quota(serving(CEDED, pods(2)), vision=3, research=2)) == [3]
     assert grown(quota(serving(CEDED, pods(2)), vision=4, research=2)) == []
+
+
+def test_a_group_comes_back_as_a_whole() -> None:
+    ceded = serving(leader_worker_set(1, "1-2", desired=2), groups(1))
+    assert grown(quota(ceded, vision=3, research=2)) == [], "one of its two pods would fit"
+    assert grown(quota(ceded, vision=2, research=2)) == [2]
+    assert grown(quota(ceded, vision=4, research=2, own=3)) == [], "nor does its team own both"
+    assert grown(quota(ceded, vision=4, research=2, own=4)) == [2]
 
 
 def test_a_server_claims_what_its_team_owns_and_others_borrow() -> None:

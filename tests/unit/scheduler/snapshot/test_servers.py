@@ -9,20 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cede.api import names
-from cede.api.kueue import Deployment, Pod
+from cede.api.kueue import Pod, Workload
+from cede.api.objects import OwnerReference
+from cede.api.servers import Deployment, LeaderWorkerSet
 from scheduler.snapshot.job_pods import read_job_pods
 from scheduler.snapshot.servers import read_servers, with_drains
 from scheduler.snapshot.snapshot import RawObjects, take
 from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.kueue_objects import cluster_queue, local_queue, owner, workload
 from tests.builders.scheduler import KEY, admitted
-from tests.builders.servers import CHAT, deployment, pod, pods
+from tests.builders.servers import (
+    CHAT,
+    deployment,
+    group,
+    groups,
+    leader_worker_set,
+    pod,
+    pods,
+)
 
 OTHER = admitted()
 
 
 def draining(chat: Deployment, running: Sequence[AdmittedWorkload]) -> list[str]:
-    jobs = with_drains([*running, OTHER], read_servers([chat], running))
+    jobs = with_drains([*running, OTHER], read_servers([chat], [], running))
     assert OTHER in jobs
     return [job.name for job in jobs if job.drains]
 
@@ -68,15 +78,85 @@ def test_never_below_the_smallest_size(replicas: int, running: int, smallest: in
 def test_a_server_that_is_being_deleted_is_none() -> None:
     chat = deployment()
     metadata = replace(chat.metadata, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert read_servers([replace(chat, metadata=metadata)], pods(4)) == ()
+    assert read_servers([replace(chat, metadata=metadata)], [], pods(4)) == ()
 
 
 def test_what_it_ceded_is_in_its_notes() -> None:
-    [whole] = read_servers([deployment(3)], [])
+    [whole] = read_servers([deployment(3)], [], [])
     assert (whole.key, whole.desired_size, whole.is_ceded, whole.grace_s) == (CHAT, 3, False, 20.0)
-    [ceded] = read_servers([deployment(2, desired=4, shrunk_at="2026-01-01T00:00:00Z")], [])
+    [ceded] = read_servers([deployment(2, desired=4, shrunk_at="2026-01-01T00:00:00Z")], [], [])
     assert (ceded.replicas, ceded.desired_size, ceded.is_ceded) == (2, 4, True)
     assert ceded.shrunk_at > 0
+
+
+# --- groups of a LeaderWorkerSet ------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("chat", "running", "expected"),
+    [
+        pytest.param(leader_worker_set(), groups(4), ["chat-2", "chat-3"], id="the last"),
+        pytest.param(leader_worker_set(2), groups(2), [], id="none at its smallest size"),
+        pytest.param(leader_worker_set(), groups(3), ["chat-2"], id="the last has no quota"),
+        pytest.param(
+            leader_worker_set(), [*groups(2), group(3)], [], id="another one has no quota"
+        ),
+        pytest.param(
+            leader_worker_set(), [*groups(3), group(3, ready=1)], [], id="a pod of it is not ready"
+        ),
+        pytest.param(leader_worker_set(3), groups(4), [], id="one is about to be deleted"),
+        pytest.param(
+            leader_worker_set(), [*groups(3), group(3, active=False)], ["chat-2"], id="it stopped"
+        ),
+        pytest.param(leader_worker_set(), pods(4), [], id="pods of a Deployment of its name"),
+    ],
+)
+def test_the_groups_beyond_the_smallest_size_drain(
+    chat: LeaderWorkerSet, running: list[AdmittedWorkload], expected: list[str]
+) -> None:
+    jobs = with_drains(running, read_servers([], [chat], running))
+    draining = [job for job in jobs if job.drains]
+    assert [job.name for job in draining] == expected
+    assert {job.allowed_sizes for job in draining} <= {(0, 2)}, "all pods of a group"
+
+
+def test_groups_that_began_together_give_the_last_one_first() -> None:
+    chat = [leader_worker_set(sizes="1-4")]
+    jobs = with_drains(groups(4), read_servers([], chat, groups(4)))
+    youngest_first = sorted((job for job in jobs if job.drains), key=lambda job: -job.started)
+    assert [job.group_index for job in youngest_first] == [3, 2, 1]
+
+
+def test_the_snapshot_finds_the_groups_of_a_leader_worker_set() -> None:
+    """By the Workload of each group, which Kueue gives its index, and the pods, which name it."""
+    current = take(
+        RawObjects(
+            workloads=[group_workload(index) for index in range(2)],
+            pods=[member(index, number) for index in range(2) for number in range(2)],
+            leader_worker_sets=[leader_worker_set(2, "1-2")],
+            deployments=[deployment()],
+            local_queues=[local_queue()],
+            cluster_queues=[cluster_queue("research"), cluster_queue("vision")],
+        )
+    )
+    _, chat = current.servers
+    assert [(group.group_index, group.ready_pods) for group in chat.pods] == [(0, 2), (1, 2)]
+    assert [job.key[1] for job in current.admitted if job.drains] == ["chat-1"]
+
+
+def group_workload(index: int) -> Workload:
+    owners = [owner("LeaderWorkerSet", "chat", "u", controls=False)]
+    made = workload(f"chat-{index}", 2, assigned=2, owners=owners)
+    notes = {names.GROUP_INDEX: str(index)}
+    return replace(made, metadata=replace(made.metadata, annotations=notes))
+
+
+def member(index: int, number: int) -> Pod:
+    made = running_pod(f"chat-{index}-{number}", f"u-{index}-{number}")
+    owners = msgspec.convert(
+        [{"kind": "StatefulSet", "name": "chat", "uid": "s", "controller": True}],
+        tuple[OwnerReference, ...],
+    )
+    labels = {names.POD_GROUP: f"chat-{index}"}
+    return replace(made, metadata=replace(made.metadata, labels=labels, ownerReferences=owners))
 
 
 # --- whose a pod is -------------------------------------------------------------------------------
