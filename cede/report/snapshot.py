@@ -17,7 +17,7 @@ from cede.api.objects import (
     Kind,
     unix,
 )
-from cede.api.pod_state import Event, FieldWriter, ObservedPod
+from cede.api.pod_state import Event, ObservedPod
 from cede.api.policy import ClusterPolicy
 
 COMPONENT_BY_LEASE = {
@@ -74,8 +74,6 @@ class Snapshot:
     pods: Sequence[ObservedPod] | None = None
     # why its Job has too few pods
     events: Sequence[Event] = ()
-    # who last wrote spec.active of its Workload
-    active_writer: FieldWriter | None = None
 
     def knows(self, kind: Kind) -> bool:
         """Whether all objects of this kind were read. Without that, nothing follows from one that

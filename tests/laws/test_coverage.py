@@ -36,6 +36,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/commands/test_explain.py",
         "what is read in each state of a job is checked there",
     ),
+    "cede/kube/encoding.py": (
+        "tests/unit/cede_kube/test_client.py",
+        "what is sent is compared there with what the server received",
+    ),
     "cede/report/causes/facts.py": (
         CAUSES,
         "dataclasses; their texts are checked there and in test_explanation.py",

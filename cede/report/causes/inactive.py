@@ -6,6 +6,7 @@ from cede.api.kueue import Workload
 from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
+from cede.api.written_workload import active_writer
 from cede.report.causes.cession import describe_loss, taken_from, why_cession
 from cede.report.causes.facts import Cause
 from cede.report.causes.index import Index
@@ -63,7 +64,7 @@ def _aside(cession: Cession, now: float) -> Cause:
 def _kept_stopped(workload: Workload, index: Index) -> Cession | None:
     """The newest Cession that stopped it for good: then its label is gone. None if somebody else
     has made it inactive since."""
-    writer = index.snapshot.active_writer
+    writer = active_writer(workload)
     if writer and writer.manager != names.SCHEDULER:
         return None
     uid = identity(workload)
@@ -110,7 +111,7 @@ def _by_kueue(workload: Workload) -> Cause | None:
 
 
 def _by_somebody(workload: Workload, index: Index) -> Cause:
-    writer = index.snapshot.active_writer
+    writer = active_writer(workload)
     who = ""
     if writer and writer.manager:
         age = durations.describe(index.now - unix(writer.time)) if writer.time else ""

@@ -7,13 +7,17 @@ import pytest
 from cede.api import names
 from cede.api.kueue import Workload
 from cede.api.objects import Json
-from cede.api.pod_state import FieldWriter
 from cede.api.wait_reasons import WaitReason
 from tests.builders.causes import cession, condition, reasons, time, workload
 
 
-def inactive(*conditions: Json, **labels: str) -> Workload:
-    return workload(*conditions, spec={"active": False}, metadata={"labels": labels})
+def inactive(*conditions: Json, writer: str = "", **labels: str) -> Workload:
+    """`writer`: who made it so, as the API server records it."""
+    metadata: Json = {"labels": labels}
+    if writer:
+        fields: Json = {"f:spec": {"f:active": {}}}
+        metadata["managedFields"] = [{"manager": writer, "time": time(30), "fieldsV1": fields}]
+    return workload(*conditions, spec={"active": False}, metadata=metadata)
 
 
 def deactivated(cause: str) -> Json:
@@ -35,8 +39,11 @@ FOR_CESSION = inactive(**{names.STOPPED_FOR: "c-1"})
     ("item", "changed", "reason"),
     [
         pytest.param(
-            inactive(condition(names.EVICTED, True, "The workload is deactivated", "Deactivated")),
-            {"active_writer": FieldWriter("kubectl-patch", time(30))},
+            inactive(
+                condition(names.EVICTED, True, "The workload is deactivated", "Deactivated"),
+                writer="kubectl-patch",
+            ),
+            {},
             WaitReason.DEACTIVATED_BY_HAND,
             id="by hand",
         ),
@@ -53,14 +60,14 @@ FOR_CESSION = inactive(**{names.STOPPED_FOR: "c-1"})
             id="for a Cession, for good",
         ),
         pytest.param(
-            inactive(),
-            {"cessions": (FOR_GOOD,), "active_writer": FieldWriter("cede-scheduler", time(30))},
+            inactive(writer="cede-scheduler"),
+            {"cessions": (FOR_GOOD,)},
             WaitReason.KEPT_STOPPED,
             id="for a Cession, for good, as the API server records it",
         ),
         pytest.param(
-            inactive(),
-            {"cessions": (FOR_GOOD,), "active_writer": FieldWriter("kubectl-patch", time(30))},
+            inactive(writer="kubectl-patch"),
+            {"cessions": (FOR_GOOD,)},
             WaitReason.DEACTIVATED_BY_HAND,
             id="by hand, after it was stopped for a Cession and started again",
         ),
