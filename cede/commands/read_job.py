@@ -8,10 +8,10 @@ from cede.api import kueue, names, objects
 from cede.api.objects import Key, condition, is_true
 from cede.api.pod_state import Event, ObservedPod
 from cede.api.written_workload import WrittenWorkload
+from cede.causes.snapshot import Snapshot
+from cede.causes.workload_state import current
 from cede.commands.read import Reader, read_around
 from cede.kube.errors import Forbidden, NotFound
-from cede.report.snapshot import Snapshot
-from cede.report.workload_state import current
 
 if TYPE_CHECKING:
     from cede.kube.client import Client

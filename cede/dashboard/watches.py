@@ -10,13 +10,13 @@ from cede.api.cession import Cession
 from cede.api.objects import Kind
 from cede.api.policy import ClusterPolicy
 from cede.api.written_workload import WrittenWorkload
+from cede.causes.snapshot import COMPONENT_BY_LEASE
 from cede.dashboard.rights import EVERYWHERE, readable_namespaces
 from cede.dashboard.view import MAX_WATCHED, View, rights_sentence
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import MUTE_S, HttpClient
 from cede.kube.errors import ApiError, Unreadable
 from cede.kube.failures import failure_sentence
-from cede.report.snapshot import COMPONENT_BY_LEASE
 
 PULSE_S = 5.0
 """How often the API server is asked whether it answers: a watch that is cut tells only later."""

@@ -16,10 +16,10 @@ from cede.api.pod_state import ObservedPod
 from cede.api.policy import ClusterPolicy
 from cede.api.wait_reasons import WaitReason
 from cede.api.written_workload import WrittenWorkload
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
-from cede.report.causes.job_causes import job_causes
-from cede.report.snapshot import Snapshot
+from cede.causes.facts import Cause
+from cede.causes.index import Index
+from cede.causes.job_causes import job_causes
+from cede.causes.snapshot import Snapshot
 from tests.builders.reports import LEASES, NOW, allocation
 
 FLAVOR = "a100"

@@ -5,7 +5,7 @@ from functools import partial
 
 from cede.api.objects import unix
 from cede.api.policy import PolicySpec
-from cede.report.causes.cession import why_cession
+from cede.causes.cession import why_cession
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.cluster import Cluster
 from scheduler.simulate.kueue import Settings

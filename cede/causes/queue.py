@@ -8,8 +8,8 @@ from cede.api.kueue import ClusterQueue, Workload
 from cede.api.objects import CLUSTER_QUEUES, LOCAL_QUEUES, condition
 from cede.api.reasons import KueueReason
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
+from cede.causes.facts import Cause
+from cede.causes.index import Index
 
 KUEUE = "kueue-controller-manager"
 KUEUE_NAMESPACE = "kueue-system"

@@ -7,7 +7,7 @@ import pytest
 from cede.api import names
 from cede.api.kueue import Workload
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Estimate
+from cede.causes.facts import Estimate
 from tests.builders.causes import causes, cession, lacks, policy, reasons, running, time, workload
 
 

@@ -9,8 +9,8 @@ from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix_or_zero
 from cede.api.reasons import CessionPhase, CessionReason
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Cause, Estimate, estimate
-from cede.report.cessions import job_of, target_text
+from cede.causes.cessions import job_of, target_text
+from cede.causes.facts import Cause, Estimate, estimate
 
 REASONS = {
     CessionPhase.PENDING: WaitReason.CESSION_PENDING,

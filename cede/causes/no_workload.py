@@ -6,9 +6,9 @@ from cede.api import durations, names
 from cede.api.kueue import Job, Workload
 from cede.api.objects import ALLOCATIONS, Key
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
-from cede.report.causes.queue import kueue_down
+from cede.causes.facts import Cause
+from cede.causes.index import Index
+from cede.causes.queue import kueue_down
 
 
 def why_no_workload(key: Key, job: Job | None, index: Index) -> list[Cause]:

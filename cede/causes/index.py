@@ -11,8 +11,8 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, LocalQueue, Workload
 from cede.api.objects import Key, is_true, unix, unix_or_zero
-from cede.report.snapshot import Snapshot
-from cede.report.workload_state import true_condition
+from cede.causes.snapshot import Snapshot
+from cede.causes.workload_state import true_condition
 
 T = TypeVar("T")
 PODS_READY_TIMEOUT = "PodsReadyTimeout"

@@ -5,7 +5,7 @@ import pytest
 from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Workload
-from cede.report.workload_state import current, state, stopped_for
+from cede.causes.workload_state import current, state, stopped_for
 from tests.builders.reports import ADMITTED, condition, stopping_cession, workload
 
 FINISHED = condition(names.FINISHED, True)

@@ -8,7 +8,7 @@ import pytest
 from cede.api import names
 from cede.api.kueue import ClusterQueue, Workload
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Holder, Shortage
+from cede.causes.facts import Holder, Shortage
 from tests.builders.causes import causes, exceeds, lacks, policy, queue, reasons, running, workload
 from tests.builders.reports import allocation
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cede.api import names
-from cede.report.causes.kueue_message import Excess, Lack, Verdict, parse
+from cede.causes.kueue_message import Excess, Lack, Verdict, parse
 from tests.builders.causes import PREFIX
 
 UNUSED = "insufficient unused quota for {} in flavor {}, {} more needed"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from cede.api.kueue import ClusterQueue, ResourceQuota, Workload
 from cede.api.resources import amount
 from cede.api.workload_identity import owner
-from cede.report.causes.facts import MAX_HOLDERS, Holder, exact
-from cede.report.causes.index import Index
+from cede.causes.facts import MAX_HOLDERS, Holder, exact
+from cede.causes.index import Index
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from cede.api.pods import pod_requests
 from cede.api.reasons import CessionPhase
 from cede.api.resources import Quota, describe_amounts
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.cession import Taken, age_of, describe_loss
-from cede.report.causes.facts import Cause, estimate
-from cede.report.causes.idle import idle_in_cohort
-from cede.report.causes.index import Index
-from cede.report.causes.pods import POD_SCHEDULED
-from cede.report.causes.take_back import who_preempts
-from cede.report.workload_state import true_condition
+from cede.causes.cession import Taken, age_of, describe_loss
+from cede.causes.facts import Cause, estimate
+from cede.causes.idle import idle_in_cohort
+from cede.causes.index import Index
+from cede.causes.pods import POD_SCHEDULED
+from cede.causes.take_back import who_preempts
+from cede.causes.workload_state import true_condition
 
 
 def desired_size(job: Job) -> int | None:

@@ -7,15 +7,15 @@ from cede.api.kueue import Job, Workload
 from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
-from cede.report.causes.cession import taken_from
-from cede.report.causes.facts import Cause
-from cede.report.causes.inactive import why_inactive
-from cede.report.causes.index import Index
-from cede.report.causes.no_workload import without_class
-from cede.report.causes.pods import why_pods_do_not_run
-from cede.report.causes.size import why_it_is_small
-from cede.report.causes.waiting import why_it_waits
-from cede.report.workload_state import state, true_condition
+from cede.causes.cession import taken_from
+from cede.causes.facts import Cause
+from cede.causes.inactive import why_inactive
+from cede.causes.index import Index
+from cede.causes.no_workload import without_class
+from cede.causes.pods import why_pods_do_not_run
+from cede.causes.size import why_it_is_small
+from cede.causes.waiting import why_it_waits
+from cede.causes.workload_state import state, true_condition
 
 
 def job_causes(workload: Workload, job: Job | None, index: Index) -> Sequence[Cause]:

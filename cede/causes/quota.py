@@ -8,18 +8,18 @@ from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, WORKLOADS, condition
 from cede.api.reasons import AllocationReason
 from cede.api.resources import amount
 from cede.api.wait_reasons import WaitReason
-from cede.report.amounts import requests
-from cede.report.causes.facts import Cause, Holder, Shortage, exact, shown
-from cede.report.causes.index import Index
-from cede.report.causes.kueue_message import Excess, Lack
-from cede.report.causes.queue_quota import (
+from cede.causes.amounts import requests
+from cede.causes.facts import Cause, Holder, Shortage, exact, shown
+from cede.causes.index import Index
+from cede.causes.kueue_message import Excess, Lack
+from cede.causes.queue_quota import (
     QueueQuota,
     job_holders,
     others_in_cohort,
     queue_quota,
     team_holders,
 )
-from cede.report.causes.take_back import starts_of, why_no_take_back
+from cede.causes.take_back import starts_of, why_no_take_back
 
 OWN = "uses the team's own quota"
 BORROWS = "borrows"

@@ -7,7 +7,7 @@ import pytest
 from cede.api import names
 from cede.api.kueue import Lease, LeaseSpec
 from cede.api.objects import rfc3339
-from cede.report.snapshot import is_current, leader
+from cede.causes.snapshot import is_current, leader
 from tests.builders.reports import LEASE, NOW, policy, snapshot
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cede.report.causes.cession import describe_loss, taken_from, why_cession
-from cede.report.causes.facts import Estimate
+from cede.causes.cession import describe_loss, taken_from, why_cession
+from cede.causes.facts import Estimate
 from tests.builders.causes import cession, time
 from tests.builders.reports import NOW
 

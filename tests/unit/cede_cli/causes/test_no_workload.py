@@ -9,8 +9,8 @@ from cede.api import names
 from cede.api.kueue import Job
 from cede.api.priority_class import PriorityClass
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.no_workload import why_no_workload
-from cede.report.snapshot import Deployment
+from cede.causes.no_workload import why_no_workload
+from cede.causes.snapshot import Deployment
 from tests.builders.causes import index, lacks, policy, reasons, workload
 
 

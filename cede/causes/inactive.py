@@ -7,11 +7,11 @@ from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
 from cede.api.written_workload import active_writer
-from cede.report.causes.cession import describe_loss, taken_from, why_cession
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
-from cede.report.cessions import job_of
-from cede.report.workload_state import set_aside_for, stopped_for, true_condition
+from cede.causes.cession import describe_loss, taken_from, why_cession
+from cede.causes.cessions import job_of
+from cede.causes.facts import Cause
+from cede.causes.index import Index
+from cede.causes.workload_state import set_aside_for, stopped_for, true_condition
 
 DEACTIVATED = "The workload is deactivated"
 DUE_TO = f"{DEACTIVATED} due to "

@@ -1,6 +1,6 @@
 """A Cession in the words of a report."""
 
-from cede.report.cessions import CessionSummary, summarize
+from cede.causes.cessions import CessionSummary, summarize
 from tests.builders.scheduler import NOW, cession
 
 

@@ -8,7 +8,7 @@ import pytest
 from cede.api.kueue import ClusterQueue, Workload
 from cede.api.objects import Json
 from cede.api.wait_reasons import WaitReason
-from cede.report.snapshot import Deployment
+from cede.causes.snapshot import Deployment
 from tests.builders.causes import condition, lacks, local_queue, pending, queue, reasons, workload
 from tests.builders.reports import allocation
 

@@ -6,9 +6,9 @@ from cede.api.kueue import Job, Workload
 from cede.api.objects import condition, unix_or_zero
 from cede.api.pod_state import ContainerStatus, Event, ObservedPod
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
-from cede.report.cessions import target_text
+from cede.causes.cessions import target_text
+from cede.causes.facts import Cause
+from cede.causes.index import Index
 
 POD_SCHEDULED = "PodScheduled"
 # kubelet: pkg/kubelet/images/types.go

@@ -2,7 +2,7 @@
 
 from cede.api import names
 from cede.api.resources import Resources
-from cede.report.amounts import nominal_quota, requests
+from cede.causes.amounts import nominal_quota, requests
 from tests.builders.reports import cluster_queue, workload
 
 

@@ -2,7 +2,7 @@
 
 from cede.api.kueue import ResourceGroup
 from cede.api.resources import FlavorResource, Quota, amount
-from cede.report.causes.index import Index
+from cede.causes.index import Index
 
 
 def idle_in_cohort(queue_name: str, index: Index) -> Quota:

@@ -10,10 +10,10 @@ from cede.api.kueue import Workload
 from cede.api.objects import POLICIES, condition, unix, unix_or_zero
 from cede.api.reasons import CessionPhase, LeaderReason
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Cause, estimate
-from cede.report.causes.index import Index
-from cede.report.snapshot import leads
-from cede.report.workload_state import true_condition
+from cede.causes.facts import Cause, estimate
+from cede.causes.index import Index
+from cede.causes.snapshot import leads
+from cede.causes.workload_state import true_condition
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from cede.api import durations, names
 from cede.api.kueue import Workload
 from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes import kueue_message, quota
-from cede.report.causes.cession import why_cession
-from cede.report.causes.facts import Cause, estimate, shown
-from cede.report.causes.index import PODS_READY_TIMEOUT, STRICT_FIFO, Index, requeue_at
-from cede.report.causes.kueue_message import Verdict
-from cede.report.causes.queue import kueue_down, queue_problem
-from cede.report.causes.queue_quota import job_name
-from cede.report.causes.take_back import who_preempts
-from cede.report.workload_state import true_condition
+from cede.causes import kueue_message, quota
+from cede.causes.cession import why_cession
+from cede.causes.facts import Cause, estimate, shown
+from cede.causes.index import PODS_READY_TIMEOUT, STRICT_FIFO, Index, requeue_at
+from cede.causes.kueue_message import Verdict
+from cede.causes.queue import kueue_down, queue_problem
+from cede.causes.queue_quota import job_name
+from cede.causes.take_back import who_preempts
+from cede.causes.workload_state import true_condition
 
 BLOCKED_ON_GATES = "BlockedOnPreemptionGates"
 
