@@ -20,6 +20,7 @@ from scheduler.wait_events import (
     Known,
     WaitEvent,
     Waiting,
+    as_members_see,
     next_round,
     wait_event,
 )
@@ -83,7 +84,9 @@ class Announcer:
         if not read or read[0].spec.active:
             return event
         waiting = Waiting(read[0], event.waiting.job)
-        return wait_event(waiting, waiting.causes(Index(snapshot, now)), now)
+        own = [item for item in snapshot.workloads if item.metadata.namespace == namespace]
+        index = Index(as_members_see(snapshot, own), now)
+        return wait_event(waiting, waiting.causes(index), now)
 
     async def _record(self, event: WaitEvent, now: float) -> None:
         facts = {"job": "/".join(event.key), "reason": event.reason, "why": event.note}

@@ -43,6 +43,11 @@ class Waiting:
     workload: Workload | None
     job: Job | None
 
+    @property
+    def namespace(self) -> str:
+        item = self.workload or self.job
+        return item.metadata.namespace if item else ""
+
     def causes(self, index: Index) -> Sequence[Cause]:
         if self.workload is not None:
             return job_causes(self.workload, self.job, index)
@@ -93,7 +98,10 @@ def next_round(
     snapshot: Snapshot, jobs: Iterable[Job], known: Mapping[str, Known], now: float
 ) -> Round:
     """A new reason comes before one that is repeated, and what has held longest comes first."""
-    index = Index(snapshot, now)
+    of_namespace = defaultdict[str, list[Workload]](list)
+    for workload in snapshot.workloads:
+        of_namespace[workload.metadata.namespace].append(workload)
+    indexes = dict[str, Index]()
     faults = Faults()
     waiting = find_waiting(snapshot, jobs)
     result = {
@@ -105,7 +113,10 @@ def next_round(
     for uid in nsmallest(
         MAX_EXPLAINED, waiting, key=lambda uid: result.get(uid, Known()).explained
     ):
-        causes = faults.attempt(uid, (), waiting[uid].causes, index)
+        namespace = waiting[uid].namespace
+        if namespace not in indexes:
+            indexes[namespace] = Index(as_members_see(snapshot, of_namespace[namespace]), now)
+        causes = faults.attempt(uid, (), waiting[uid].causes, indexes[namespace])
         result[uid] = _explained(result.get(uid, Known()), causes, now)
         if causes and result[uid].is_due(now):
             due.append((uid, causes))
@@ -117,12 +128,20 @@ def next_round(
     return Round(tuple(events), result, tuple(faults.all))
 
 
+def as_members_see(snapshot: Snapshot, own: Sequence[Workload]) -> Snapshot:
+    """An event is read by the members of the team, who may not read the Workloads of others."""
+    incomplete = snapshot.incomplete | {WORKLOADS.plural}
+    return replace(snapshot, workloads=own, incomplete=incomplete)
+
+
 def find_waiting(snapshot: Snapshot, jobs: Iterable[Job]) -> dict[str, Waiting]:
-    """By identity: the jobs that wait or are stopped, and those in a queue without a Workload."""
-    by_uid = {job.metadata.uid: job for job in jobs}
+    """By identity: the jobs of teams that wait or are stopped, and those in a queue without a
+    Workload."""
+    teams = {entry.status.namespace or entry.namespace for entry in snapshot.allocations}
+    by_uid = {job.metadata.uid: job for job in jobs if job.metadata.namespace in teams}
     slices = defaultdict[str, list[Workload]](list)
     for workload in snapshot.workloads:
-        if workload.metadata.namespace != names.GUARD_NAMESPACE:
+        if workload.metadata.namespace in teams:
             slices[identity(workload)].append(workload)
     result = dict[str, Waiting]()
     for uid, workloads in slices.items():
@@ -131,13 +150,13 @@ def find_waiting(snapshot: Snapshot, jobs: Iterable[Job]) -> dict[str, Waiting]:
             result[uid] = Waiting(workload, by_uid.get(uid))
     for uid, job in by_uid.items():
         is_queued = names.QUEUE_NAME in job.metadata.labels and not job.has_ended
-        if is_queued and uid not in slices and job.metadata.namespace != names.GUARD_NAMESPACE:
+        if is_queued and uid not in slices:
             result[uid] = Waiting(None, job)
     return result
 
 
 def wait_event(waiting: Waiting, causes: Sequence[Cause], now: float) -> WaitEvent:
-    """What `cede explain` says."""
+    """What `cede explain` says to a member of the team."""
     workload = waiting.workload
     note = " ".join(sentences(causes, now, waits=workload is not None))
     owner = controller(workload) if workload else None

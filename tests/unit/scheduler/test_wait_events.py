@@ -21,11 +21,12 @@ from scheduler.wait_events import (
     ROUND_S,
     Known,
     Round,
+    as_members_see,
     find_waiting,
     next_round,
 )
 from tests.builders import causes
-from tests.builders.causes import elastic, lacks, running, workload
+from tests.builders.causes import elastic, lacks, local_queue, queue, running, workload
 from tests.builders.reports import NOW
 
 LENT = workload(lacks(4))
@@ -70,9 +71,11 @@ def test_an_event_says_what_the_command_says() -> None:
     job = elastic(4, 4)
     _, second = rounds((0, LENT), (HOLDS_S, LENT), jobs=(job,))
     (event,) = second.events
-    said = explain(("vision", "claim"), snapshot(LENT, job=job), NOW + HOLDS_S)
+    own = as_members_see(snapshot(job=job), [LENT])
+    said = explain(("vision", "claim"), own, NOW + HOLDS_S)
     assert event.reason == said.reason == WaitReason.LENT_QUOTA_IN_USE
     assert event.note in " ".join(said.sentences)
+    assert "team research has 4" in event.note
     assert "What would change it: " in event.note
     assert event.note.endswith("When: there is no ground for an estimate.")
 
@@ -99,9 +102,29 @@ def test_a_job_of_which_kueue_made_no_workload_is_explained_and_one_that_ended_i
     assert (event.key, event.reason) == (("vision", "lost"), WaitReason.NO_WORKLOAD)
 
 
-def test_neither_a_job_that_runs_nor_a_guard_waits() -> None:
+def test_an_event_names_no_job_of_another_team() -> None:
+    """Its readers are members, who may not read the jobs of others."""
+    theirs = workload(lacks(4), job="secret", team="research", age_s=900, spec={"priority": 60})
+    shared = local_queue("research", clusterQueue="vision")
+    strict = queue("vision", 4, 0, queueingStrategy="StrictFIFO")
+    around = {
+        "queues": (strict, queue("research", 4, 8)),
+        "local_queues": (local_queue(), shared),
+    }
+    admins = snapshot(LENT, theirs, **around)
+    assert "research/secret" in " ".join(explain(("vision", "claim"), admins, NOW).sentences)
+    known: Mapping[str, Known] = {}
+    for seconds in (0, HOLDS_S):
+        done = next_round(admins, (), known, NOW + seconds)
+        known = done.known
+    assert [event.key[0] for event in done.events] == ["vision", "research"]
+    assert "secret" not in done.events[0].note
+
+
+def test_neither_a_job_that_runs_nor_one_of_no_team_waits() -> None:
     guard = workload(lacks(4), job="guard", team=names.GUARD_NAMESPACE)
-    assert find_waiting(snapshot(ADMITTED, guard), ()) == {}
+    theirs = workload(lacks(4), job="theirs", team="somebody")
+    assert find_waiting(snapshot(ADMITTED, guard, theirs), ()) == {}
 
 
 # --- when it says it ------------------------------------------------------------------------------
