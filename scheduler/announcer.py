@@ -60,11 +60,11 @@ class Announcer:
         now = self._clock.now()
         snapshot, jobs = self._look()
         known = self._known
-        found = await run_in_thread(lambda: next_round(snapshot, jobs, known, now))
-        self._known = found.known
-        for fault in found.faults:
+        result = await run_in_thread(lambda: next_round(snapshot, jobs, known, now))
+        self._known = result.known
+        for fault in result.faults:
             log.error("not explained", extra={"subject": fault.subject, "reason": fault.reason})
-        for event in found.events:
+        for event in result.events:
             await self._record(await self._with_writer(event, snapshot, now), now)
 
     async def _with_writer(self, event: WaitEvent, snapshot: Snapshot, now: float) -> WaitEvent:

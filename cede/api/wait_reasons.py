@@ -4,8 +4,8 @@ from cede.api.reasons import Reason
 
 
 class WaitReason(Reason):
-    """The reason in `cede explain` and `cede jobs`, and of the events of a job that waits: why it
-    waits, is stopped, or lacks pods."""
+    """The reason in `cede explain`, `cede jobs` and events: why a job waits, is stopped, or lacks
+    pods."""
 
     # --- Kueue has no Workload of it --------------------------------------------------------------
     NO_SUCH_JOB = ("NoSuchJob", "The namespace has no Job and no Workload of this name.")

@@ -7,7 +7,7 @@ from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
 from cede.api.written_workload import active_writer
-from cede.causes.cession import describe_loss, taken_from, why_cession
+from cede.causes.cession import describe_loss, taken_from
 from cede.causes.cessions import job_of
 from cede.causes.facts import Cause
 from cede.causes.index import Index
@@ -36,7 +36,7 @@ def why_inactive(workload: Workload, index: Index) -> Cause:
     cessions = index.snapshot.cessions
     aside = set_aside_for(workload, cessions)
     if aside:
-        return _aside(aside, index.now)
+        return _aside(aside)
     label = workload.metadata.labels.get(names.STOPPED_FOR)
     if label == names.NO_BASE:
         return Cause(
@@ -50,14 +50,13 @@ def why_inactive(workload: Workload, index: Index) -> Cause:
     return _by_kueue(workload) or _by_somebody(workload, index)
 
 
-def _aside(cession: Cession, now: float) -> Cause:
+def _aside(cession: Cession) -> Cause:
     preemptor = cession.spec.preemptor
     return Cause(
         WaitReason.ASIDE_FOR_CESSION,
         f"It is set aside, and its Workload is not active, until Cession {cession.metadata.name} "
         f"has ended: it waits before {preemptor.job or preemptor.workload}, for which capacity is "
         f"released. It keeps its place.",
-        estimate=why_cession(cession, now).estimate if cession.open else None,
     )
 
 

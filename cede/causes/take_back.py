@@ -102,20 +102,23 @@ def _pause(cessions: Iterable[Cession], now: float) -> Cause | None:
 
 def _min_runtime(workload: Workload, starts: Starts | None, index: Index) -> Cause | None:
     policy = index.snapshot.policy
-    min_runtime_s = policy.spec.preemption.minRuntimeSeconds if policy else 0
-    if starts is None or not min_runtime_s:
+    if policy is None or starts is None:
         return None
+    min_runtime_s = policy.spec.preemption.minRuntimeSeconds
     # an owner that has waited for as long takes it from these jobs too
     limit = workload.metadata.created + min_runtime_s
     earliest = min(starts.first + min_runtime_s, limit)
-    latest = min(starts.last + min_runtime_s, limit)
+    # then they have their grace
+    latest = min(starts.last + min_runtime_s, limit) + policy.spec.preemption.graceSeconds
     if earliest <= index.now:
         return None
     return Cause(
         WaitReason.MIN_RUNTIME,
         f"All jobs that could give have run for less than {min_runtime_s} s, and are spared until "
         f"then, or until this one has waited for as long.",
-        estimate=estimate("minRuntimeSeconds of the policy", earliest=earliest, latest=latest),
+        estimate=estimate(
+            "minRuntimeSeconds and graceSeconds of the policy", earliest=earliest, latest=latest
+        ),
     )
 
 

@@ -117,12 +117,10 @@ def _behind(workload: Workload, index: Index) -> Cause | None:
         )
     cession = index.open_cession(head)
     if cession:
-        under_way = why_cession(cession, index.now)
         return Cause(
             WaitReason.BEHIND_HEAD,
             f"{place}, for which Cession {cession.metadata.name} takes capacity.",
             f"{job_name(head)} is admitted, or the Cession ends",
-            estimate=under_way.estimate,
         )
     return Cause(
         WaitReason.BEHIND_HEAD,

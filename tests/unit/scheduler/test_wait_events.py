@@ -72,9 +72,9 @@ def test_an_event_says_what_the_command_says() -> None:
     _, second = rounds((0, LENT), (HOLDS_S, LENT), jobs=(job,))
     (event,) = second.events
     own = as_members_see(snapshot(job=job), [LENT])
-    said = explain(("vision", "claim"), own, NOW + HOLDS_S)
-    assert event.reason == said.reason == WaitReason.LENT_QUOTA_IN_USE
-    assert event.note in " ".join(said.sentences)
+    explained = explain(("vision", "claim"), own, NOW + HOLDS_S)
+    assert event.reason == explained.reason == WaitReason.LENT_QUOTA_IN_USE
+    assert event.note in " ".join(explained.sentences)
     assert "team research has 4" in event.note
     assert "What would change it: " in event.note
     assert event.note.endswith("When: there is no ground for an estimate.")

@@ -65,10 +65,11 @@ def test_why_nothing_is_taken_back(
 
 
 # --- when it passes -------------------------------------------------------------------------------
-def test_minimum_runtime_has_a_range_from_the_first_job_to_the_wait_of_the_owner() -> None:
+def test_minimum_runtime_has_a_range_from_the_first_job_to_the_grace_after_the_owners_wait() -> None:
     jobs = (running("old", "research", 4, ago_s=40), running("new", "research", 4, ago_s=10))
     cause, _ = causes(workload(lacks(4), age_s=20), workloads=jobs)
-    assert cause.estimate == Estimate(time(-20), time(-40), "minRuntimeSeconds of the policy")
+    basis = "minRuntimeSeconds and graceSeconds of the policy"
+    assert cause.estimate == Estimate(time(-20), time(-100), basis)
 
 
 def test_a_job_that_is_old_enough_could_give() -> None:
