@@ -51,6 +51,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@$(PYTHON_) -m tests.harness.random_world 0 10000
+	@$(PYTHON_) -m tests.harness.forecasts 0 200
 	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py
 	@$(PYTHON_) -m pytest -q -n 2 --hypothesis-profile=long \
 		-m "not cluster and not gpu and not processes"

@@ -88,6 +88,11 @@ class Bookkeeper:
         return self._written
 
     @property
+    def noted(self) -> int:
+        """When the last pass was."""
+        return self._timeline.noted
+
+    @property
     def head(self) -> Head | None:
         """The newest record of the audit, written or not."""
         return self._head

@@ -26,6 +26,9 @@ from ledger.timeline import SECOND
 log = logging.getLogger(__name__)
 PASS_S = 10.0
 """The longest time between two passes. Changes make one at once."""
+MAX_AHEAD_S = 600.0
+"""Our clock may be so far ahead of that of the API server. Books that end in the future record
+nothing until then."""
 WRITTEN = Gauge("cede_ledger_written_timestamp_seconds", "How far the ledger's books go.")
 FAILED_WRITES = Counter(
     "cede_ledger_failed_writes_total", "Times that the ledger's database could not be written."
@@ -69,6 +72,8 @@ class Controller:
 
     async def reconcile(self) -> float:
         """One pass: look, note, write. A database that fails changes nothing in what is noted."""
+        if self._leaps() and await self._is_ahead():
+            return PASS_S
         try:
             bookkeeper = self._bookkeeper or await self._open()
             bookkeeper.look(self._look())
@@ -79,6 +84,21 @@ class Controller:
             FAILED_WRITES.inc()
             log.warning("books not written", extra={"reason": str(error)})
         return PASS_S
+
+    def _leaps(self) -> bool:
+        """Whether this pass is so late, or the first one, that our clock may have been set."""
+        noted = self._bookkeeper.noted if self._bookkeeper else 0
+        return self._now() - noted > MAX_AHEAD_S * SECOND
+
+    async def _is_ahead(self) -> bool:
+        ahead_s = self._now() / SECOND - await self._client.time()
+        if ahead_s <= MAX_AHEAD_S:
+            return False
+        log.error(
+            "nothing recorded: this clock is ahead of that of the API server: set one of them",
+            extra={"seconds": round(ahead_s)},
+        )
+        return True
 
     def _now(self) -> int:
         return int(self._clock() * SECOND)

@@ -19,6 +19,7 @@ from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.lease import Times
 from scheduler import snapshot_dump
+from scheduler.announcer import Announcer
 from scheduler.controller import Controller
 from scheduler.leader_clock import LeaderClock
 from scheduler.plan import plan
@@ -81,7 +82,7 @@ async def dump(client: Client) -> str:
     controller = Controller(client, asyncio.Event(), LeaderClock())
     async with controller.runtimes:
         tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
-        for cache in controller.caches:
+        for cache in controller.needed_caches:
             await cache.synced.wait()
         await controller.poll_runtimes()
         policy = controller.policy.spec if controller.policy else PolicySpec(mode="Observe")
@@ -96,9 +97,12 @@ async def dump(client: Client) -> str:
 
 async def run(client: Client, flags: service.Flags) -> None:
     """Schedule while this replica leads, until cancelled. Otherwise be ready to."""
-    controller = Controller(client, asyncio.Event(), LeaderClock())
+    clock = LeaderClock()
+    controller = Controller(client, asyncio.Event(), clock)
+    announcer = Announcer(client, clock, controller.look_around)
     async with controller.runtimes, asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.listen())
+        tasks.create_task(announcer.run())
         await service.run_replica(controller, client, flags, LEADERSHIP)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from cede.api import names
-from cede.api.objects import POLICIES
+from cede.api.kueue import Job, Lease, LeaseSpec, MetadataOnly
+from cede.api.objects import POLICIES, PRIORITY_CLASSES, rfc3339
 from cede.api.policy import ClusterPolicy, PolicySpec
+from cede.causes.snapshot import Snapshot as Around
 from cede.kube.cache import Cache
 from cede.kube.client import MUTE_S, Client
 from cede.kube.errors import ApiError, Unreachable
@@ -62,6 +64,8 @@ class Controller:
             for name, (kind, cls) in KINDS.items()
         }
         self._policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
+        # only events need them
+        self._classes = Cache(client, PRIORITY_CLASSES, MetadataOnly)
         self._applier = Applier(client, self.runtimes, clock.now)
         self._last_plan = Plan(())
         # whether every runtime has answered once, or failed to
@@ -79,11 +83,11 @@ class Controller:
 
     @property
     def caches(self) -> list[Cache[Any]]:
-        return [*self._objects.values(), self._policies]
+        return [*self.needed_caches, self._classes]
 
     @property
     def needed_caches(self) -> list[Cache[Any]]:
-        return self.caches
+        return [*self._objects.values(), self._policies]
 
     @property
     def policy(self) -> ClusterPolicy | None:
@@ -102,7 +106,7 @@ class Controller:
         objects = self.observe()
         policy = self.policy.spec if self.policy else NO_POLICY
         now = self._clock.now()
-        SNAPSHOT_AGE.set(max(cache.age_s for cache in self.caches))
+        SNAPSHOT_AGE.set(max(cache.age_s for cache in self.needed_caches))
         current, decision, expected = await run_in_thread(
             lambda: self._decide(objects, policy, now)
         )
@@ -132,6 +136,27 @@ class Controller:
             overdue=overdue.overdue(self._expected_since, self._clock.now()),
         )
 
+    def look_around(self) -> tuple[Around, list[Job]]:
+        """What explains the jobs, as the command reads it, and the Jobs. A leader asks, so a
+        scheduler leads."""
+        objects = {name: cache.all() for name, cache in self._objects.items()}
+        now = self._clock.now()
+        lease = LeaseSpec(names.SCHEDULER, rfc3339(now, micro=True), leaseDurationSeconds=15)
+        classes = self._classes.all() if self._classes.synced.is_set() else []
+        around = Around(
+            policy=self.policy,
+            allocations=objects["allocations"],
+            cessions=self._applier.latest(objects["cessions"]),
+            queues=objects["cluster_queues"],
+            leases={names.SCHEDULER_LEASE: Lease(spec=lease)},
+            incomplete=frozenset(c.kind.plural for c in self.needed_caches if c.unreadable),
+            workloads=objects["workloads"],
+            local_queues=objects["local_queues"],
+            cohorts=objects["cohorts"],
+            priority_classes=frozenset(item.metadata.name for item in classes) or None,
+        )
+        return around, objects["jobs"]
+
     async def poll_runtimes(self) -> None:
         """Afterwards every runtime has answered once, or failed to in time."""
         await self._root_key.refresh()
@@ -141,7 +166,7 @@ class Controller:
 
     async def listen(self) -> None:
         """Follows the runtimes until cancelled, also while another replica leads."""
-        for cache in self.caches:
+        for cache in self.needed_caches:
             await cache.synced.wait()
         clock = asyncio.get_running_loop().time
         while True:
@@ -180,7 +205,7 @@ class Controller:
             return snapshot.take(objects, self._memory)
 
     def _check_age(self) -> None:
-        oldest = max(self.caches, key=lambda cache: cache.age_s)
+        oldest = max(self.needed_caches, key=lambda cache: cache.age_s)
         if oldest.age_s > MAX_CACHE_AGE_S:
             raise Unreachable(
                 f"the server has sent nothing about {oldest.kind.plural} for {oldest.age_s:.0f} s"

@@ -1,9 +1,8 @@
-"""PURE. What pods, the events of their Job and the writers of a field tell about a job that does
-not run. Only the fields that an explanation needs."""
+"""PURE. What pods and the events of their Job tell about a job that does not run. Only the fields
+that an explanation needs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from cede.api.objects import Condition, Meta
 
@@ -93,40 +92,3 @@ class Event:
         """When it last happened; empty if it does not say."""
         series = self.series.lastObservedTime if self.series else ""
         return series or self.deprecatedLastTimestamp or self.eventTime or ""
-
-
-@dataclass(frozen=True, slots=True)
-class FieldWriter:
-    """Which fields a client has written last, as the API server records it."""
-
-    manager: str = ""
-    time: str = ""
-    fieldsV1: dict[str, Any] = field(default_factory=dict)
-
-    def wrote(self, *path: str) -> bool:
-        """Whether it wrote the field, such as `("spec", "active")`."""
-        fields: Any = self.fieldsV1
-        for name in path:
-            if not isinstance(fields, dict) or f"f:{name}" not in fields:
-                return False
-            fields = fields[f"f:{name}"]
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenMeta:
-    name: str = ""
-    namespace: str = ""
-    managedFields: tuple[FieldWriter, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFields:
-    """An object of which only the writers of its fields are read."""
-
-    metadata: WrittenMeta = field(default_factory=WrittenMeta)
-
-    def writer(self, *path: str) -> FieldWriter | None:
-        """Who last wrote the field; None if nobody did, or if it is not recorded."""
-        writers = [entry for entry in self.metadata.managedFields if entry.wrote(*path)]
-        return max(writers, key=lambda entry: entry.time, default=None)

@@ -4,7 +4,8 @@ from cede.api.reasons import Reason
 
 
 class WaitReason(Reason):
-    """The reason in `cede explain` and `cede jobs`: why a job waits, is stopped, or lacks pods."""
+    """The reason in `cede explain`, `cede jobs` and events: why a job waits, is stopped, or lacks
+    pods."""
 
     # --- Kueue has no Workload of it --------------------------------------------------------------
     NO_SUCH_JOB = ("NoSuchJob", "The namespace has no Job and no Workload of this name.")

@@ -11,6 +11,7 @@ import typer
 from cede.api import durations, names, save_request
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Key, rfc3339
+from cede.causes.snapshot import leads
 from cede.commands.command import DONE, FAILED, JOB, NAMESPACE, BadInput, CommandFailed, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
@@ -18,7 +19,6 @@ from cede.commands.read import Reader, read_job, read_shared
 from cede.kube.errors import ApiError, NotFound
 from cede.kube.failures import failure_sentence, may_pass
 from cede.report.saves import SaveProgress, progress, why_not_now
-from cede.report.snapshot import leads
 
 if TYPE_CHECKING:
     from cede.kube.client import Client

@@ -13,6 +13,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import MetadataOnly
 from cede.api.objects import Key, Kind, Meta
 from cede.api.policy import ClusterPolicy
+from cede.causes.snapshot import Deployment
 from cede.commands.command import DONE, FAILED, Options
 from cede.commands.connection import connected
 from cede.commands.output import show
@@ -28,7 +29,6 @@ from cede.report.installation import (
     Unread,
     findings,
 )
-from cede.report.snapshot import Deployment
 from cede.report.text import table
 
 if TYPE_CHECKING:

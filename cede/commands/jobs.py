@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cede.api import kueue, names, objects
+from cede.api.written_workload import WrittenWorkload
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
@@ -74,7 +75,7 @@ async def read_jobs(client: "Client", namespace: str) -> Look:
         unreadable=reader.unreadable,
     )
     workloads, _ = await client.list(
-        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=reader.unreadable
+        objects.WORKLOADS, WrittenWorkload, namespace=namespace, unreadable=reader.unreadable
     )
     around = await read_around(reader, namespace)
     if namespace:

@@ -8,11 +8,11 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Key, Kind
 from cede.api.policy import ClusterPolicy
+from cede.causes.queue import KUEUE, KUEUE_NAMESPACE
+from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, Snapshot
 from cede.commands.command import CommandFailed
 from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
-from cede.report.causes.queue import KUEUE, KUEUE_NAMESPACE
-from cede.report.snapshot import COMPONENT_BY_LEASE, Deployment, Snapshot
 
 if TYPE_CHECKING:
     from cede.kube.client import Client

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from cede.api import kueue, names, objects
 from cede.api.objects import Key, condition, is_true
-from cede.api.pod_state import Event, FieldWriter, ObservedPod, WrittenFields
+from cede.api.pod_state import Event, ObservedPod
+from cede.api.written_workload import WrittenWorkload
+from cede.causes.snapshot import Snapshot
+from cede.causes.workload_state import current
 from cede.commands.read import Reader, read_around
 from cede.kube.errors import Forbidden, NotFound
-from cede.report.snapshot import Snapshot
-from cede.report.workload_state import current
 
 if TYPE_CHECKING:
     from cede.kube.client import Client
@@ -31,7 +32,7 @@ async def read_explained(client: "Client", key: Key) -> tuple[Snapshot, list[str
     reader = Reader(client)
     around = await read_around(reader, namespace)
     workloads, _ = await client.list(
-        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=reader.unreadable
+        objects.WORKLOADS, WrittenWorkload, namespace=namespace, unreadable=reader.unreadable
     )
     own = [workload for workload in workloads if _is_named(workload, name)]
     job = await _job(client, (namespace, _job_name(own, name)))
@@ -65,14 +66,12 @@ async def _details(
     reader: Reader,
     workload: kueue.Workload,
     job: kueue.Job | None,
-    of_namespace: list[kueue.Workload],
+    of_namespace: Sequence[kueue.Workload],
 ) -> dict[str, Any]:
     """The fields of a Snapshot that its state asks for."""
     conditions = workload.status.conditions
-    if is_true(conditions, names.FINISHED):
+    if is_true(conditions, names.FINISHED) or not workload.spec.active:
         return {}
-    if not workload.spec.active:
-        return {"active_writer": await _active_writer(reader.client, workload.metadata.key)}
     if workload.status.admission is None:
         # who has what it lacks
         everywhere = await reader.all(objects.WORKLOADS, kueue.Workload)
@@ -82,15 +81,6 @@ async def _details(
     if ready is not None and ready.status == "True" and not is_small:
         return {}
     return await _pods(reader, workload, job)
-
-
-async def _active_writer(client: "Client", key: Key) -> FieldWriter | None:
-    """None if that cannot be read: the right to list Workloads does not bring that to get one."""
-    try:
-        written = await client.get(objects.WORKLOADS, WrittenFields, key)
-    except (NotFound, Forbidden):
-        return None
-    return written.writer("spec", "active")
 
 
 async def _pods(reader: Reader, workload: kueue.Workload, job: kueue.Job | None) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Job, Workload
+from cede.causes.snapshot import Snapshot
 from cede.dashboard.view import View
 from cede.report.jobs import JobRow, rows
-from cede.report.snapshot import Snapshot
 
 REFRESH_S = 60.0
 """After this time rows are made again although nothing in their namespace changed: their reasons

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cede.api.objects import Json
+from cede.causes.snapshot import Snapshot
 from cede.dashboard.job_rows import Group
 from cede.dashboard.shares import TeamRow, TypeRow, team_row, type_rows
 from cede.dashboard.view import View
 from cede.report.history import Take, takes
 from cede.report.jobs import JobRow
-from cede.report.snapshot import Snapshot
 from cede.report.status import status
 
 SECTIONS = ("cluster", "teams", "jobs", "takes")

@@ -8,7 +8,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Cohort, Job, Lease, LocalQueue, Workload
 from cede.api.objects import DEPLOYMENTS, WORKLOADS
 from cede.api.policy import ClusterPolicy
-from cede.report.snapshot import Snapshot
+from cede.causes.snapshot import Snapshot
 
 MAX_NAMES = 3
 MAX_WATCHED = 28

@@ -9,13 +9,14 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Kind
 from cede.api.policy import ClusterPolicy
+from cede.api.written_workload import WrittenWorkload
+from cede.causes.snapshot import COMPONENT_BY_LEASE
 from cede.dashboard.rights import EVERYWHERE, readable_namespaces
 from cede.dashboard.view import MAX_WATCHED, View, rights_sentence
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import MUTE_S, HttpClient
 from cede.kube.errors import ApiError, Unreadable
 from cede.kube.failures import failure_sentence
-from cede.report.snapshot import COMPONENT_BY_LEASE
 
 PULSE_S = 5.0
 """How often the API server is asked whether it answers: a watch that is cut tells only later."""
@@ -28,7 +29,7 @@ BACKOFF = Backoff(max_s=5.0)
 """A person waits for the page, and there is one of it, not one for each node."""
 
 
-NamespaceCaches = tuple[Cache[kueue.Job], Cache[kueue.Workload], Cache[kueue.LocalQueue]]
+NamespaceCaches = tuple[Cache[kueue.Job], Cache[WrittenWorkload], Cache[kueue.LocalQueue]]
 
 
 class Watches:
@@ -190,7 +191,7 @@ class Watches:
                 continue
             caches: NamespaceCaches = (
                 self._cache(objects.JOBS, kueue.Job, namespace=namespace, labels=names.QUEUE_NAME),
-                self._cache(objects.WORKLOADS, kueue.Workload, namespace=namespace),
+                self._cache(objects.WORKLOADS, WrittenWorkload, namespace=namespace),
                 self._cache(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace),
             )
             self._jobs[namespace] = caches

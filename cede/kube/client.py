@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar, cast
 
 import aiohttp
@@ -14,6 +15,7 @@ from kubernetes.aio.config import ConfigException
 from cede.api.objects import Json, Key, Kind
 from cede.kube import decoding
 from cede.kube.decoding import WatchEvent, decoder
+from cede.kube.encoding import selectors, with_type
 from cede.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
 
 P = TypeVar("P")
@@ -55,6 +57,7 @@ class Client(Protocol):
         fields: str = "",
     ) -> AsyncIterator[WatchEvent[P]]: ...
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P: ...
+    async def time(self) -> float: ...
     async def apply(
         self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""
     ) -> Json: ...
@@ -103,7 +106,7 @@ class HttpClient:
         """
         decode = decoder(cls)
         objects = list[P]()
-        query = {"limit": str(PAGE_SIZE)} | _selectors(labels, fields)
+        query = {"limit": str(PAGE_SIZE)} | selectors(labels, fields)
         while True:
             content = await self._send("GET", kind.path(namespace=namespace), query)
             page, version, next_page = decoding.page(content, decode, unreadable)
@@ -137,7 +140,7 @@ class HttpClient:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         else:
             query["resourceVersion"] = version
-        query |= _selectors(labels, fields)
+        query |= selectors(labels, fields)
         decode = decoder(cls)
         path = kind.path(namespace=namespace)
         async with self._request("GET", path, query, timeout=WATCH_TIMEOUT) as response:
@@ -154,6 +157,11 @@ class HttpClient:
         """What the server tells everybody about itself: `/version`, `/apis/<group>/<version>`."""
         return cast(Json, msgspec.json.decode(await self._send("GET", path)))
 
+    async def time(self) -> float:
+        """The clock of the server, in Unix seconds: every answer has it. Raises ApiError."""
+        async with self._request("GET", "/version", None, timeout=REQUEST_TIMEOUT) as response:
+            return parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+
     # --- writing ----------------------------------------------------------------------------------
     async def apply(
         self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""
@@ -161,7 +169,7 @@ class HttpClient:
         """Server-side apply: the fields in `body` have these values afterwards, and we own them."""
         query = {"fieldManager": self.manager, "force": "true" if force else "false"}
         path = kind.path(key, subresource=subresource)
-        return await self._write("PATCH", path, _with_type(kind, body), query, APPLY_PATCH)
+        return await self._write("PATCH", path, with_type(kind, body), query, APPLY_PATCH)
 
     async def patch(
         self, kind: Kind, key: Key, body: Json | Sequence[Json], *, subresource: str = ""
@@ -177,12 +185,12 @@ class HttpClient:
     async def create(self, kind: Kind, body: Json, *, namespace: str = "") -> Json:
         path = kind.path(namespace=namespace)
         query = {"fieldManager": self.manager}
-        return await self._write("POST", path, _with_type(kind, body), query)
+        return await self._write("POST", path, with_type(kind, body), query)
 
     async def replace(self, kind: Kind, key: Key, body: Json) -> Json:
         """PUT: replaces the whole object, if it still has the resourceVersion in `body`."""
         query = {"fieldManager": self.manager}
-        return await self._write("PUT", kind.path(key), _with_type(kind, body), query)
+        return await self._write("PUT", kind.path(key), with_type(kind, body), query)
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", version: str = "") -> None:
         """The object is deleted, or will be once its finalizers are removed.
@@ -289,12 +297,3 @@ class HttpClient:
         with suppress(ConfigException, OSError, ValueError):
             if self._renew:
                 await self._renew()
-
-
-def _with_type(kind: Kind, body: Json) -> Json:
-    return {"apiVersion": kind.api_version, "kind": kind.kind} | body
-
-
-def _selectors(labels: str, fields: str) -> dict[str, str]:
-    selectors = {"labelSelector": labels, "fieldSelector": fields}
-    return {name: value for name, value in selectors.items() if value}

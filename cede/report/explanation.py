@@ -10,14 +10,15 @@ from cede.api.kueue import Admission, Job, Workload
 from cede.api.objects import Condition, Key, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
-from cede.report.causes.cession import Taken, taken_from
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
-from cede.report.causes.job_causes import job_causes
-from cede.report.causes.no_workload import why_no_workload
-from cede.report.cessions import summarize
-from cede.report.snapshot import Snapshot
-from cede.report.workload_state import current, state, true_condition
+from cede.causes.cession import Taken, taken_from
+from cede.causes.cessions import summarize
+from cede.causes.facts import Cause
+from cede.causes.index import Index
+from cede.causes.job_causes import job_causes
+from cede.causes.no_workload import why_no_workload
+from cede.causes.sentences import sentences
+from cede.causes.snapshot import Snapshot
+from cede.causes.workload_state import current, state, true_condition
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,17 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         uid = identity(workload)
     own_names = {name} | {item.metadata.name for item in workloads}
     taken = taken_from(uid, index.cessions_by_target.get(uid, ()))
-    sentences = [
+    lines = [
         *_elastic(snapshot.job),
         *_place(workload, index),
-        *_cause_lines(causes, job_state, now),
+        *sentences(causes, now, waits=job_state in ("Waiting", "Stopped")),
         *_history(namespace, own_names, snapshot.cessions, now),
     ]
     return Explanation(
         namespace,
         name,
         job_state,
-        tuple(sentences),
+        tuple(lines),
         causes[0].reason if causes else None,
         causes[0].sentence if causes else "",
         tuple(causes),
@@ -135,26 +136,6 @@ def _admitted(admission: Admission, admitted: Condition, index: Index) -> str:
         f"It runs in ClusterQueue {admission.clusterQueue} with {count} pods{place}, admitted "
         f"{_age(admitted, index.now)} ago."
     )
-
-
-# --- causes ---------------------------------------------------------------------------------------
-def _cause_lines(causes: Sequence[Cause], job_state: str, now: float) -> Iterator[str]:
-    for cause in causes:
-        yield f"{cause.sentence} [{cause.reason}]"
-    cures = dict.fromkeys(cause.cure for cause in causes if cause.cure)
-    if cures:
-        yield f"What would change it: {'; or '.join(cures)}."
-    if job_state in ("Waiting", "Stopped") and causes:
-        yield _when(causes, now)
-
-
-def _when(causes: Sequence[Cause], now: float) -> str:
-    """From the first cause that has a ground."""
-    for cause in causes:
-        if cause.estimate:
-            earliest, latest = unix(cause.estimate.earliest), unix(cause.estimate.latest)
-            return f"When: {cause.estimate.describe(now, earliest, latest)}."
-    return "When: there is no ground for an estimate."
 
 
 # --- Cessions -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339, unix
-from cede.report.cessions import job_of, target_text
+from cede.causes.cessions import job_of, target_text
 
 STAGES = ("ASKED", "CEDED", "RELEASED", "ADMITTED", "READY", "ENDED")
 COLUMNS = ("STARTED", "CESSION", "FOR", "FROM", "REASON", "PHASE", *STAGES)

@@ -10,7 +10,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import condition, unix
 from cede.api.policy import ClusterPolicy
-from cede.report.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
+from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
 
 OLDEST_KUEUE = (0, 19, 2)
 OLDEST_KUBERNETES = (1, 30)

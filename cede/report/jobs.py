@@ -11,12 +11,12 @@ from cede.api.kueue import Job, Workload
 from cede.api.objects import unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity, owner
-from cede.report.causes.index import Index
-from cede.report.causes.job_causes import job_causes
-from cede.report.causes.no_workload import why_no_workload
-from cede.report.causes.size import desired_size
-from cede.report.snapshot import NOTHING_READ, Snapshot
-from cede.report.workload_state import current, state
+from cede.causes.index import Index
+from cede.causes.job_causes import job_causes
+from cede.causes.no_workload import why_no_workload
+from cede.causes.size import desired_size
+from cede.causes.snapshot import NOTHING_READ, Snapshot
+from cede.causes.workload_state import current, state
 
 ELASTIC = "elastic"
 GENTLE_STOP = "gentle stop"

@@ -9,8 +9,8 @@ from cede.api.kueue import Lease
 from cede.api.objects import Json, is_true, unix
 from cede.api.policy import ClusterPolicy, TypeStatus
 from cede.api.resources import describe_amounts, parse
-from cede.report.cessions import CessionSummary, summarize
-from cede.report.snapshot import COMPONENT_BY_LEASE, Snapshot, is_current, leader
+from cede.causes.cessions import CessionSummary, summarize
+from cede.causes.snapshot import COMPONENT_BY_LEASE, Snapshot, is_current, leader
 
 MAX_ENDED_CESSIONS = 5
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from cede.api import durations
-from cede.report.cessions import CessionSummary
+from cede.causes.cessions import CessionSummary
 from cede.report.explanation import Explanation
 from cede.report.status import Status
 

@@ -2,8 +2,10 @@
 
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,21 @@ class SharedSave:
             part_file.refuse_part(self.draft, self.writer.rank, str(error))
         except OSError as refusal_error:
             log.warning(
-                "the leading rank waits for this rank's part in vain",
+                "the leading rank cannot be told that this rank's part is missing",
                 extra={"draft": str(self.draft), "reason": str(refusal_error)},
             )
+            threading.Thread(target=self._refuse_later, args=(str(error),), daemon=True).start()
+
+    def _refuse_later(self, reason: str) -> None:
+        """The leading rank may be able to write a moment later, and then waits for this part.
+
+        Tries until the next save begins: no rank waits for this one then.
+        """
+        deadline = time.monotonic() + PART_TIMEOUT_S
+        while not self.is_cancelled() and time.monotonic() < deadline:
+            # a draft that is not there is the leading rank's to make
+            if self.draft.exists():
+                with suppress(OSError):
+                    part_file.refuse_part(self.draft, self.writer.rank, reason)
+                    return
+            time.sleep(POLL_INTERVAL_S)

@@ -15,10 +15,11 @@ from cede.api.objects import Json, rfc3339
 from cede.api.pod_state import ObservedPod
 from cede.api.policy import ClusterPolicy
 from cede.api.wait_reasons import WaitReason
-from cede.report.causes.facts import Cause
-from cede.report.causes.index import Index
-from cede.report.causes.job_causes import job_causes
-from cede.report.snapshot import Snapshot
+from cede.api.written_workload import WrittenWorkload
+from cede.causes.facts import Cause
+from cede.causes.index import Index
+from cede.causes.job_causes import job_causes
+from cede.causes.snapshot import Snapshot
 from tests.builders.reports import LEASES, NOW, allocation
 
 FLAVOR = "a100"
@@ -98,7 +99,7 @@ def workload(
         },
         "status": body_status | (status or {}),
     }
-    return msgspec.convert(body, Workload, strict=False)
+    return msgspec.convert(body, WrittenWorkload, strict=False)
 
 
 def running(job: str, team: str, used: int, priority: int = 50, ago_s: float = 3600) -> Workload:

@@ -24,7 +24,7 @@ from cede.api.kueue import (
 from cede.api.objects import Condition, Json, Meta, OwnerReference, rfc3339
 from cede.api.pod_templates import Container, ContainerResources, PodTemplate, TemplateSpec
 from cede.api.policy import ClusterPolicy
-from cede.report.snapshot import Snapshot
+from cede.causes.snapshot import Snapshot
 
 NOW = 10_000.0
 LEASE = Lease(

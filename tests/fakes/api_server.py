@@ -1,13 +1,13 @@
 """An API server in memory that speaks real HTTP.
 
-Tests use the real client: what goes over the wire is what a real server would send. The server
-knows no schema: any kind can be put, listed, watched, created, patched (merge, JSON, apply as a
-merge), replaced and deleted. Faults are scripted: `server.script(method, path, answer, ...)`.
+Tests use the real client. The server knows no schema: any kind can be put, listed, watched,
+created, patched (merge, JSON, apply as a merge), replaced and deleted. `script` scripts faults.
 """
 
 import asyncio
 import copy
 import ssl
+import time
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable
@@ -27,6 +27,7 @@ from tests.fakes.http_messages import (
     conflict,
     not_found,
     refusal,
+    version_at,
     watch_line,
 )
 from tests.fakes.object_store import ObjectStore
@@ -50,6 +51,8 @@ class ApiServer:
         self.admission_hook: Callable[[str, str, Any], web.Response | None] = (
             lambda method, path, body: None
         )
+        # its clock, in Unix seconds
+        self.clock = time.time
         self._store = ObjectStore()
         self._scripts: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
         self._stopping = asyncio.Event()
@@ -143,7 +146,7 @@ class ApiServer:
         if answers := self._scripts.get((method, request.path)):
             return await answers.popleft()(request)
         if request.path == "/version":
-            return web.json_response({"gitVersion": "v1.36.0"})
+            return version_at(self.clock())
         path = RequestPath(request.path)
         if watching:
             return await self._watch(request, path)

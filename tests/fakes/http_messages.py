@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
 
 from aiohttp import web
 
@@ -22,6 +23,13 @@ def refusal(
         "code": status,
     }
     return web.json_response(body, status=status, headers=headers)
+
+
+def version_at(now: float) -> web.Response:
+    """Which server it is, at this time of its clock (Unix seconds)."""
+    return web.json_response(
+        {"gitVersion": "v1.36.0"}, headers={"Date": formatdate(now, usegmt=True)}
+    )
 
 
 def watch_line(type_: str, body: Json) -> bytes:

@@ -30,9 +30,12 @@ class LedgerWorld:
     database: Database
     # seconds since the start of the test
     seconds: float = 0.0
+    # of the ledger's clock before that of the server
+    ahead_s: float = 0.0
     controller: Controller = field(init=False)
 
     def __post_init__(self) -> None:
+        self.server.clock = lambda: NOW / SECOND + self.seconds
         self.server.put(POLICIES, policy().model_dump(mode="json"))
         for name in ("research", "vision"):
             self.server.put(ALLOCATIONS, allocation(name).model_dump(mode="json"))
@@ -49,7 +52,7 @@ class LedgerWorld:
         """A process of the ledger, whose caches are synced."""
 
         def clock() -> float:
-            return NOW / SECOND + self.seconds
+            return NOW / SECOND + self.seconds + self.ahead_s
 
         controller = Controller(self.client, asyncio.Event(), clock, self.database)
         tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]

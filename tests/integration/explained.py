@@ -71,6 +71,18 @@ def wait_for_reason(cluster: Cluster, namespace: str, job: str, reason: WaitReas
     )
 
 
+def wait_for_event(cluster: Cluster, namespace: str, job: str, reason: WaitReason) -> str:
+    """The message of the event that says why the Job waits."""
+    chosen = f"involvedObject.kind=Job,involvedObject.name={job},reason={reason}"
+
+    def message() -> str:
+        events = cluster.kubectl_json("get", "events", "-n", namespace, "--field-selector", chosen)
+        [*_, newest] = events["items"]
+        return str(newest["message"])
+
+    return cluster.until(message, f"an event {reason} of {namespace}/{job}", REASON_TIMEOUT_S)
+
+
 # --- queues ---------------------------------------------------------------------------------------
 def cluster_queue(name: str, cpu: str = "1", flavor: str = FLAVOR, **spec: Any) -> Json:
     resources = [{"name": "cpu", "nominalQuota": cpu}]

@@ -19,6 +19,7 @@ from tests.integration.explained import (
     kubeconfig_of,
     plain_jobs,
     run_explain,
+    wait_for_event,
     wait_for_reason,
 )
 from tests.marks import LONG
@@ -159,6 +160,9 @@ def test_own_jobs_the_borrowing_limit_and_promises(admin: Admin) -> None:
     [shortage] = [cause["shortage"] for cause in facts["causes"][:1]]
     assert (shortage["asked"], shortage["missing"], shortage["owned"]) == ("1", "1", "4")
     assert [holder["job"] for holder in shortage["holders"]] == [f"{OWNER}/uses-own"]
+    # `kubectl describe job` shows it, in the same words
+    note = wait_for_event(admin.cluster, OWNER, "more", WaitReason.OWN_TEAM_USES_QUOTA)
+    assert note.startswith(facts["why"])
     admin.apply_team(OWNER, 4, sharing={"strategy": "LendAndBorrow", "borrowLimitPercent": 50})
     admin.submit(admin.job(OWNER, "limited", 3))
     expect(admin, OWNER, "limited", WaitReason.BORROWING_LIMIT)

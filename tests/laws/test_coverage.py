@@ -8,7 +8,7 @@ from tests.paths import TREE
 FOLDERS = {"cede/api/": "cede_api/", "cede/kube/": "cede_kube/", "cede/": "cede_cli/"}
 """Folders whose unit tests have another name: a tests/unit/cede would be taken for the package."""
 CRD_MODELS = "tests/unit/cede_api/test_crd_definition.py"
-CAUSES = "tests/unit/cede_cli/report/causes/test_job_causes.py"
+CAUSES = "tests/unit/cede_cli/causes/test_job_causes.py"
 COVERED_BY: dict[str, tuple[str, str]] = {
     "cede/api/allocation.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/allocation_status.py": (CRD_MODELS, "models only; every schema is checked there"),
@@ -40,17 +40,21 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/commands/test_explain.py",
         "what is read in each state of a job is checked there",
     ),
-    "cede/report/causes/facts.py": (
+    "cede/kube/encoding.py": (
+        "tests/unit/cede_kube/test_client.py",
+        "what is sent is compared there with what the server received",
+    ),
+    "cede/causes/facts.py": (
         CAUSES,
         "dataclasses; their texts are checked there and in test_explanation.py",
     ),
-    "cede/report/causes/index.py": (CAUSES, "every cause is looked up through it there"),
-    "cede/report/causes/idle.py": (
-        "tests/unit/cede_cli/report/causes/test_size.py",
+    "cede/causes/index.py": (CAUSES, "every cause is looked up through it there"),
+    "cede/causes/idle.py": (
+        "tests/unit/cede_cli/causes/test_size.py",
         "growth with and without idle quota is checked there",
     ),
-    "cede/report/causes/queue_quota.py": (
-        "tests/unit/cede_cli/report/causes/test_quota.py",
+    "cede/causes/queue_quota.py": (
+        "tests/unit/cede_cli/causes/test_quota.py",
         "who holds what, and how much is kept, is checked there",
     ),
     "cede/extra.py": (

@@ -120,6 +120,19 @@ async def test_a_refusal_without_a_status_object_keeps_its_text(
         await client.list(JOBS, dict)
 
 
+async def test_the_clock_of_the_server_is_read_whatever_it_answers(
+    server: ApiServer, client: Client
+) -> None:
+    server.clock = lambda: 1000.0
+    assert await client.time() == 1000.0
+    date = {"Date": "Thu, 01 Jan 1970 00:20:00 GMT"}
+    server.script("GET", "/version", refuses(403, "Forbidden", headers=date))
+    assert await client.time() == 1200.0
+    server.script("GET", "/version", refuses(403, "Forbidden", headers={"Date": "today"}))
+    with pytest.raises(Unreachable, match="today"):
+        await client.time()
+
+
 async def test_a_redirect_is_not_followed(server: ApiServer, client: Client) -> None:
     async def elsewhere(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("/api/v1/secrets")

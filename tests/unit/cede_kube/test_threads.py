@@ -19,23 +19,23 @@ async def test_its_result_or_its_error_is_the_callers() -> None:
 
 
 async def test_the_loop_goes_on_while_it_computes() -> None:
-    turns = 0
+    turned = threading.Event()
 
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
+    async def turn() -> None:
+        for _ in range(10):
             await asyncio.sleep(0.01)
+        turned.set()
 
-    def compute() -> None:
-        end = time.monotonic() + 0.5
-        while time.monotonic() < end:
+    def compute() -> bool:
+        """Whether the loop went on meanwhile."""
+        end = time.monotonic() + 60
+        while not turned.is_set() and time.monotonic() < end:
             sum(range(1000))
+        return turned.is_set()
 
-    counting = asyncio.create_task(count())
-    await run_in_thread(compute)
-    counting.cancel()
-    assert turns > 10
+    turning = asyncio.create_task(turn())
+    assert await run_in_thread(compute)
+    await turning
 
 
 async def test_one_that_never_ends_can_be_left() -> None:

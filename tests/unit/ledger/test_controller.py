@@ -12,7 +12,7 @@ from cede.api.audit_chain import parse_head
 from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, POLICIES
 from ledger import books
 from ledger.database import Database
-from tests.builders.ledger import KIND, allocation, workload
+from tests.builders.ledger import KIND, NOW, allocation, workload
 from tests.fakes.api_faults import refuses
 from tests.harness.running_ledger import HEAD, LedgerWorld, ledger_world
 
@@ -54,7 +54,7 @@ async def test_the_ledger_writes_nothing_but_the_newest_record_of_the_audit(
         await world.passes(600)
     path = CONFIG_MAPS.path(HEAD)
     assert world.server.writes() == [("PATCH", path)]
-    assert world.server.count()["GET"] == 5, "four lists, and the record that was noted"
+    assert world.server.count()["GET"] == 6, "four lists, the record that was noted, and the time"
 
 
 async def test_a_restart_is_a_gap_and_changes_nothing_else(world: LedgerWorld) -> None:
@@ -210,6 +210,43 @@ async def test_without_a_policy_time_is_a_gap(world: LedgerWorld) -> None:
         await world.passes(60)
     assert [gap.reason for gap in world.month.gaps] == ["there was no ClusterPolicy"]
     assert metric("cede_ledger_gap_seconds_total") - before == pytest.approx(60, abs=1)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_clock_far_ahead_of_the_servers_stops_the_records_only_until_it_is_set(
+    world: LedgerWorld, caplog: pytest.LogCaptureFixture, restarts: bool
+) -> None:
+    """Books that end in the future would record nothing until then."""
+    world.put(workload("gpt", pods=4))
+    async with world.running():
+        await world.passes(60)
+    async with world.running() as first:
+        await world.passes(60)
+        world.ahead_s = 3 * 3600
+        if restarts:
+            async with world.running():
+                await world.passes(60)
+        else:
+            await world.passes(60)
+        [*_, record] = caplog.records
+        assert "this clock is ahead" in record.message
+        assert record.seconds == 3 * 3600  # type: ignore[attr-defined]
+        world.ahead_s = 0
+        world.controller = first
+        await world.passes(60)
+    assert world.used_s("gpt") == pytest.approx(4 * 180, abs=2 * UNCONFIRMED)
+    assert world.month.written / 1e6 == pytest.approx(NOW / 1e6 + 240, abs=UNCONFIRMED)
+
+
+async def test_a_machine_that_slept_goes_on(world: LedgerWorld) -> None:
+    """Its clock is right: the server's agrees."""
+    world.put(workload("gpt", pods=4))
+    async with world.running():
+        await world.passes(60)
+        world.seconds += 3 * 3600
+        await world.passes(60)
+    assert world.used_s("gpt") == pytest.approx(4 * 120, abs=UNCONFIRMED)
+    assert [gap.reason for gap in world.month.gaps] == ["the ledger made no pass"]
 
 
 async def test_a_clock_that_is_set_back_counts_no_time_twice(world: LedgerWorld) -> None:

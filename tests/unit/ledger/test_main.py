@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,7 @@ async def test_the_process_counts_while_it_leads(sqlite: Database) -> None:
     """Its caches, its lease and its first write are those of the deployed one."""
     flags = service.Flags("ledger-0", None, 0, "INFO")
     async with ledger_world(sqlite) as world:
+        world.server.clock = time.time
         process = asyncio.create_task(run(world.client, flags, sqlite))
         while not world.head:
             await world.server.change(world.server.version)

@@ -20,6 +20,7 @@ from cede.api.objects import (
     WORKLOADS,
     Json,
 )
+from tests.builders.reports import stopping_cession
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.unit.cede_cli.conftest import Run
@@ -103,14 +104,26 @@ async def test_who_made_a_workload_inactive_is_named(server: ApiServer, cede: Ru
 
 
 @pytest.mark.usefixtures("jobs")
+async def test_the_list_of_jobs_gives_the_same_reason(server: ApiServer, cede: Run) -> None:
+    """The job was stopped for another one for good, and started again and stopped by somebody."""
+    put_workload(server, active=False)
+    cession = stopping_cession(completed="2026-01-01T12:00:00Z")
+    cession["spec"]["targets"][0] |= {"namespace": "vision", "job": "inference", "uid": "j"}
+    cession["status"]["targets"] = [{"uid": "j", "stopped": True, "staysStopped": True}]
+    server.put(CESSIONS, cession)
+    assert await reason(cede) == "DeactivatedByHand"
+    _, text, _ = await cede("jobs", "-o", "json")
+    assert [row["reason"] for row in json.loads(text)] == ["DeactivatedByHand"]
+
+
+@pytest.mark.usefixtures("jobs")
 async def test_an_inactive_workload_is_explained_to_who_may_only_list(
     server: ApiServer, cede: Run
 ) -> None:
     put_workload(server, active=False)
     server.script("GET", WORKLOADS.path(("vision", "job-vision")), refuses(403, "Forbidden"))
     code, text, _ = await cede("explain", "inference")
-    assert code == 0
-    assert "spec.active" in text
+    assert (code, "kubectl-edit wrote that" in text) == (0, True)
 
 
 ADMISSION: Json = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, LEASES, POLICIES, WORKLOADS
+from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, LEASES, POLICIES, WORKLOADS, Json
 from cede.dashboard import watches
 from cede.dashboard.view import MAX_WATCHED
 from tests.builders.shared_cluster import allocation, job, put_jobs
@@ -23,6 +23,17 @@ async def test_everything_is_read_once_and_then_watched(server: ApiServer, reade
     assert {path for method, path in server.requests if method == "POST"} == {
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     }
+
+
+async def test_who_made_a_job_inactive_is_shown(server: ApiServer, reader: Reader) -> None:
+    body, workload = job("speech", "new", 1)
+    fields: Json = {"f:spec": {"f:active": {}}}
+    writer = {"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z", "fieldsV1": fields}
+    workload["metadata"]["managedFields"] = [writer]
+    workload["spec"]["active"] = False
+    put_jobs(server, (body, workload))
+    row = await reader.until("jobs", "speech/new/Job", reason="DeactivatedByHand")
+    assert "kubectl-edit wrote that" in row["why"]
 
 
 async def test_a_member_sees_all_teams_and_the_jobs_of_their_own(server: ApiServer) -> None:

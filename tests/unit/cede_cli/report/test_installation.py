@@ -9,6 +9,7 @@ from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import Meta, rfc3339
+from cede.causes.snapshot import Deployment, DeploymentSpec, DeploymentStatus
 from cede.report.installation import (
     COMPONENTS,
     CRDS,
@@ -18,7 +19,6 @@ from cede.report.installation import (
     Unread,
     findings,
 )
-from cede.report.snapshot import Deployment, DeploymentSpec, DeploymentStatus
 from tests.builders.reports import LEASE, LEASES, policy, stopping_cession
 
 NOW = 10_000.0

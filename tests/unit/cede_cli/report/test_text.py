@@ -1,6 +1,6 @@
 """The text of `cede status` and `cede explain`."""
 
-from cede.report.cessions import CessionSummary
+from cede.causes.cessions import CessionSummary
 from cede.report.explanation import Explanation
 from cede.report.status import Status, Team
 from cede.report.text import explanation_lines, status_lines, table

@@ -1,5 +1,6 @@
 """One save by all ranks: the leading rank waits for every part and publishes the checkpoint."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import torch
 
 from elastic_runtime.checkpointing import checkpoint_directory, part_file, restore
 from elastic_runtime.checkpointing.save_format import folder_name
-from tests.builders.saves import save_on_all_ranks, savers
+from elastic_runtime.checkpointing.shared_save import PART_TIMEOUT_S
+from tests.builders.saves import save_on_all_ranks, savers, trained_state
 
 
 def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(
@@ -37,6 +39,25 @@ def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(
     save_on_all_ranks(by_rank, 5)
     names = [path.name for path in checkpoint_directory.checkpoints(tmp_path)]
     assert names == [folder_name(5), folder_name(3)]
+
+
+def test_the_leading_rank_waits_for_no_rank_that_could_not_write_a_moment_before(
+    tmp_path: Path,
+) -> None:
+    """Nor could that rank say so: the directory was a file."""
+    messages: list[str] = []
+    leader, other = savers(
+        tmp_path / "save", 2, lambda **facts: messages.append(facts.get("save_message", ""))
+    )
+    (tmp_path / "save").write_text("a file in place of the directory")
+    other.save_and_wait(3, trained_state)
+    (tmp_path / "save").unlink()
+    began = time.monotonic()
+    leader.save_and_wait(3, trained_state)
+    assert time.monotonic() - began < PART_TIMEOUT_S / 2
+    assert "rank 1 did not write its part" in messages[-1]
+    save_on_all_ranks([leader, other], 3)
+    assert leader.durable_step == 3
 
 
 def test_a_rank_without_a_piece_reports_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Records why jobs wait as events of the jobs, for who knows only `kubectl describe job`."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from cede.api import names
+from cede.api.kueue import Job
+from cede.api.objects import WORKLOADS
+from cede.api.written_workload import WrittenWorkload
+from cede.causes.index import Index
+from cede.causes.snapshot import Snapshot
+from cede.kube import events
+from cede.kube.client import Client
+from cede.kube.errors import ApiError
+from cede.kube.threads import run_in_thread
+from scheduler.leader_clock import LeaderClock
+from scheduler.wait_events import (
+    ROUND_S,
+    Known,
+    WaitEvent,
+    Waiting,
+    as_members_see,
+    next_round,
+    wait_event,
+)
+
+log = logging.getLogger("scheduler.announcer")
+
+
+class Announcer:
+    """`look` returns what surrounds the jobs, and the Jobs."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: LeaderClock,
+        look: Callable[[], tuple[Snapshot, Iterable[Job]]],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._look = look
+        # of this lead: the next leader records what still holds
+        self._known: Mapping[str, Known] = {}
+
+    async def run(self) -> None:
+        """Runs until it is cancelled. Nothing depends on it, so no failure ends it."""
+        while True:
+            await asyncio.sleep(ROUND_S)
+            try:
+                await self.announce()
+            except Exception:
+                log.exception("jobs not explained")
+
+    async def announce(self) -> None:
+        """One round, if we lead."""
+        if not self._clock.leads:
+            self._known = {}
+            return
+        now = self._clock.now()
+        snapshot, jobs = self._look()
+        known = self._known
+        result = await run_in_thread(lambda: next_round(snapshot, jobs, known, now))
+        self._known = result.known
+        for fault in result.faults:
+            log.error("not explained", extra={"subject": fault.subject, "reason": fault.reason})
+        for event in result.events:
+            await self._record(await self._with_writer(event, snapshot, now), now)
+
+    async def _with_writer(self, event: WaitEvent, snapshot: Snapshot, now: float) -> WaitEvent:
+        """Of a job that is inactive, the event with who made it so. Our own copy leaves out who
+        wrote what."""
+        workload = event.waiting.workload
+        if workload is None or workload.spec.active:
+            return event
+        namespace, name = workload.metadata.key
+        try:
+            read, _ = await self._client.list(
+                WORKLOADS, WrittenWorkload, namespace=namespace, fields=f"metadata.name={name}"
+            )
+        except ApiError as error:
+            log.warning("writer not read", extra={"workload": name, "reason": str(error)})
+            return event
+        if not read or read[0].spec.active:
+            return event
+        waiting = Waiting(read[0], event.waiting.job)
+        own = [item for item in snapshot.workloads if item.metadata.namespace == namespace]
+        index = Index(as_members_see(snapshot, own), now)
+        return wait_event(waiting, waiting.causes(index), now)
+
+    async def _record(self, event: WaitEvent, now: float) -> None:
+        facts = {"job": "/".join(event.key), "reason": event.reason, "why": event.note}
+        log.info("waits", extra=facts)
+        try:
+            await events.record(
+                self._client,
+                manager=names.SCHEDULER,
+                regarding=events.reference(event.kind, event.key, event.uid),
+                reason=event.reason,
+                note=event.note,
+                now=now,
+            )
+        except ApiError as error:
+            log.warning("event not written", extra=facts | {"error": str(error)})

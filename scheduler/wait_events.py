@@ -1,0 +1,177 @@
+"""PURE. Which waiting jobs get an event that says why they wait, and when.
+
+An event costs a request and a place in etcd for an hour, and there may be 10,000 jobs: a round
+explains a bounded number of them, and records a bounded number of events.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+
+from cede.api import names
+from cede.api.kueue import Job, Workload
+from cede.api.objects import JOBS, WORKLOADS, Key, Kind
+from cede.api.wait_reasons import WaitReason
+from cede.api.workload_identity import controller, identity
+from cede.causes.facts import Cause
+from cede.causes.index import Index
+from cede.causes.job_causes import job_causes
+from cede.causes.no_workload import why_no_workload
+from cede.causes.sentences import sentences
+from cede.causes.snapshot import Snapshot
+from cede.causes.workload_state import current, state
+from scheduler.faults import Fault, Faults
+
+ROUND_S = 10.0
+MAX_EXPLAINED = 200
+"""In one round: those that were explained longest ago."""
+MAX_EVENTS = 10
+"""In one round: 3,600 an hour at most, however many jobs wait."""
+HOLDS_S = 10.0
+"""A reason that passes sooner gets no event: a take-back has its own."""
+MIN_INTERVAL_S = 120.0
+"""Between two events of one job, whose reason may change all the time."""
+REPEAT_S = 2700.0
+"""The API server forgets an event after an hour. A reason that still holds is recorded before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that waits or is stopped; one of the two is there."""
+
+    workload: Workload | None
+    job: Job | None
+
+    @property
+    def namespace(self) -> str:
+        item = self.workload or self.job
+        return item.metadata.namespace if item else ""
+
+    def causes(self, index: Index) -> Sequence[Cause]:
+        if self.workload is not None:
+            return job_causes(self.workload, self.job, index)
+        assert self.job is not None
+        return why_no_workload(self.job.metadata.key, self.job, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What earlier rounds know of a job. Times are Unix seconds."""
+
+    explained: float = 0.0
+    # of its first cause, and since when
+    reason: WaitReason | None = None
+    since: float = 0.0
+    # of its last event, and when that was
+    recorded: WaitReason | None = None
+    recorded_at: float = float("-inf")
+
+    def is_due(self, now: float) -> bool:
+        silent_s = now - self.recorded_at
+        if self.reason == self.recorded:
+            return silent_s >= REPEAT_S
+        return silent_s >= MIN_INTERVAL_S and now - self.since >= HOLDS_S
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEvent:
+    """To record on the Job, or on the Workload of a job of another kind."""
+
+    waiting: Waiting
+    kind: Kind
+    key: Key
+    uid: str
+    reason: WaitReason
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    events: tuple[WaitEvent, ...]
+    # by the identity of the job
+    known: Mapping[str, Known]
+    faults: tuple[Fault, ...] = ()
+
+
+def next_round(
+    snapshot: Snapshot, jobs: Iterable[Job], known: Mapping[str, Known], now: float
+) -> Round:
+    """A new reason comes before one that is repeated, and what has held longest comes first."""
+    of_namespace = defaultdict[str, list[Workload]](list)
+    for workload in snapshot.workloads:
+        of_namespace[workload.metadata.namespace].append(workload)
+    indexes = dict[str, Index]()
+    faults = Faults()
+    waiting = find_waiting(snapshot, jobs)
+    result = {
+        uid: entry
+        for uid, entry in known.items()
+        if uid in waiting or now - entry.recorded_at < MIN_INTERVAL_S
+    }
+    due = list[tuple[str, Sequence[Cause]]]()
+    for uid in nsmallest(
+        MAX_EXPLAINED, waiting, key=lambda uid: result.get(uid, Known()).explained
+    ):
+        namespace = waiting[uid].namespace
+        if namespace not in indexes:
+            indexes[namespace] = Index(as_members_see(snapshot, of_namespace[namespace]), now)
+        causes = faults.attempt(uid, (), waiting[uid].causes, indexes[namespace])
+        result[uid] = _explained(result.get(uid, Known()), causes, now)
+        if causes and result[uid].is_due(now):
+            due.append((uid, causes))
+    due.sort(key=lambda entry: (result[entry[0]].recorded is not None, result[entry[0]].since))
+    events = list[WaitEvent]()
+    for uid, causes in due[:MAX_EVENTS]:
+        events.append(wait_event(waiting[uid], causes, now))
+        result[uid] = replace(result[uid], recorded=causes[0].reason, recorded_at=now)
+    return Round(tuple(events), result, tuple(faults.all))
+
+
+def as_members_see(snapshot: Snapshot, own: Sequence[Workload]) -> Snapshot:
+    """An event is read by the members of the team, who may not read the Workloads of others."""
+    incomplete = snapshot.incomplete | {WORKLOADS.plural}
+    return replace(snapshot, workloads=own, incomplete=incomplete)
+
+
+def find_waiting(snapshot: Snapshot, jobs: Iterable[Job]) -> dict[str, Waiting]:
+    """By identity: the jobs of teams that wait or are stopped, and those in a queue without a
+    Workload."""
+    teams = {entry.status.namespace or entry.namespace for entry in snapshot.allocations}
+    by_uid = {job.metadata.uid: job for job in jobs if job.metadata.namespace in teams}
+    slices = defaultdict[str, list[Workload]](list)
+    for workload in snapshot.workloads:
+        if workload.metadata.namespace in teams:
+            slices[identity(workload)].append(workload)
+    result = dict[str, Waiting]()
+    for uid, workloads in slices.items():
+        workload = current(workloads)
+        if state(workload, snapshot.cessions) in ("Waiting", "Stopped"):
+            result[uid] = Waiting(workload, by_uid.get(uid))
+    for uid, job in by_uid.items():
+        is_queued = names.QUEUE_NAME in job.metadata.labels and not job.has_ended
+        if is_queued and uid not in slices:
+            result[uid] = Waiting(None, job)
+    return result
+
+
+def wait_event(waiting: Waiting, causes: Sequence[Cause], now: float) -> WaitEvent:
+    """What `cede explain` says to a member of the team."""
+    workload = waiting.workload
+    note = " ".join(sentences(causes, now, waits=workload is not None))
+    owner = controller(workload) if workload else None
+    if waiting.job is not None:
+        metadata = waiting.job.metadata
+        return WaitEvent(waiting, JOBS, metadata.key, metadata.uid, causes[0].reason, note)
+    assert workload is not None
+    if owner and owner.kind == JOBS.kind:
+        key = (workload.metadata.namespace, owner.name)
+        return WaitEvent(waiting, JOBS, key, owner.uid, causes[0].reason, note)
+    metadata = workload.metadata
+    return WaitEvent(waiting, WORKLOADS, metadata.key, metadata.uid, causes[0].reason, note)
+
+
+def _explained(known: Known, causes: Sequence[Cause], now: float) -> Known:
+    reason = causes[0].reason if causes else None
+    since = known.since if reason == known.reason else now
+    return replace(known, explained=now, reason=reason, since=since)
