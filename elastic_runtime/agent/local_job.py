@@ -20,6 +20,8 @@ from elastic_runtime.agent.terminal_view import TerminalView
 from elastic_runtime.contract import Status
 
 HOST = "127.0.0.1"
+# Of that address; the kernel's name.
+INTERFACE = "lo"
 # Of every local job; a directory holds one job's key.
 JOB = "local"
 # In that directory, if people watch the job on a terminal.
@@ -159,6 +161,7 @@ def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) ->
     return {
         contract.SIZES_ENV: "1",
         "OMP_NUM_THREADS": str(threads),
+        "GLOO_SOCKET_IFNAME": INTERFACE,
         **env,
         contract.JOB_ENV: JOB,
         contract.JOB_UID_ENV: JOB,

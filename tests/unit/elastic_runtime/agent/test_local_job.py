@@ -19,6 +19,14 @@ def test_a_second_job_in_one_directory_is_refused_and_the_first_keeps_its_key(
     assert (tmp_path / "key").read_text() == "secret"
 
 
+def test_workers_connect_within_their_machine_unless_the_user_says_where(tmp_path: Path) -> None:
+    def interface(env: dict[str, str]) -> str:
+        return local_job._pod_environment(env, 2, 7000, tmp_path / "key")["GLOO_SOCKET_IFNAME"]
+
+    assert interface({}) == "lo"
+    assert interface({"GLOO_SOCKET_IFNAME": "eth0"}) == "eth0"
+
+
 def test_request_without_a_job_names_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
