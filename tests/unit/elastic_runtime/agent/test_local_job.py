@@ -106,6 +106,22 @@ def test_another_pod_is_asked_when_pod_0_does_not_answer(
     assert answers == {3: b"not asked"}
 
 
+def test_a_job_is_found_by_its_directory_whatever_its_port(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(_: str, port: int, *__: object, **___: object) -> bytes:
+        if port != 7000:
+            raise ConnectionRefusedError
+        return b"training"
+
+    (tmp_path / "key").write_text("secret")
+    (tmp_path / PORTS).mkdir()
+    (tmp_path / PORTS / "0").write_text("7000")
+    monkeypatch.setattr(control_client, "call", answer)
+    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", bytes.decode) == 0
+    assert capsys.readouterr().out == "training\n"
+
+
 def test_a_refusal_of_the_job_is_final(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
