@@ -11,6 +11,9 @@ from deploy.local.paths import NAME, Failure
 TOP = Path("/sys/fs/cgroup")
 REMOVE_ATTEMPTS = 1000
 REMOVE_INTERVAL_S = 0.01
+# The nodes together have four times the share of the processor that one process of this machine
+# has, and not the same: the file's name and content with cgroup v1 and v2.
+SHARES = {"cpu.shares": "4096", "cpu.weight": "400"}
 
 
 def hierarchies() -> list[Path]:
@@ -27,9 +30,17 @@ def make(node: str) -> None:
     remove(node)
     for top in hierarchies():
         (top / NAME).mkdir(exist_ok=True)
+        set_share(top / NAME)
         for parent in (top, top / NAME):
             enable_controllers(parent)
         (top / NAME / node).mkdir()
+
+
+def set_share(group: Path) -> None:
+    """Sets the group's share of the processor, where this hierarchy controls it."""
+    for file, share in SHARES.items():
+        if (group / file).exists():
+            (group / file).write_text(share)
 
 
 def enable_controllers(group: Path) -> None:

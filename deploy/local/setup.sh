@@ -98,7 +98,9 @@ make_environment() {
     fi
     "$uv" pip install -q --python .venv/bin/python --require-hashes \
         -r deploy/locks/dev.txt -r deploy/locks/build.txt
-    "$uv" pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
+    # All packages as bytecode: pods mount this torch and may not write, so each rank would compile.
+    "$uv" pip install -q --python .venv/bin/python --compile-bytecode \
+        --no-deps --no-build-isolation -e .
     echo "$stamp" >.venv/cede-stamp
 }
 

@@ -1,6 +1,7 @@
 """Trains the small GPT, elastic. Run it with `python -m elastic_runtime train.py --out DIR`."""
 
 import argparse
+import time
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--text", default=str(Path(__file__).with_name("LICENSE")))
 parser.add_argument("--out", default="out")
 parser.add_argument("--steps", type=int, default=100_000)
+parser.add_argument("--pause", type=float, default=0, help="seconds after each micro-batch")
 args = parser.parse_args()
 
 torch.set_num_threads(1)
@@ -33,3 +35,4 @@ session = Session(
 for step in session.steps(args.steps):
     for batch in step:
         step.backward(loss_of(model, *text.batch(batch.indices)))
+        time.sleep(args.pause)

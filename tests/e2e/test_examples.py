@@ -10,6 +10,7 @@ import yaml
 
 from tests.e2e.training import Training
 from tests.harness.ported_scripts import counted_changes
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
@@ -62,7 +63,9 @@ def preemptor() -> Any:
     return job
 
 
-@pytest.mark.parametrize("name", PORTED)
+@pytest.mark.parametrize(
+    "name", ["torchrun", *(pytest.param(name, marks=LONG) for name in PORTED if name != "torchrun")]
+)
 def test_a_ported_script_grows_shrinks_and_loses_nothing(teams: Any, name: str) -> None:
     training = Training(teams, "research", name)
     teams.kubectl("create", "-f", "-", stdin=json.dumps(job_of(name)))

@@ -23,6 +23,7 @@ from tests.e2e.conftest import (
     let_claim_run,
 )
 from tests.e2e.training import Training
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
@@ -65,7 +66,7 @@ def create_script(cluster: Cluster) -> None:
     apply(cluster, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-@pytest.mark.parametrize("make_job", [restarted, injected])
+@pytest.mark.parametrize("make_job", [pytest.param(restarted, marks=LONG), injected])
 def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
     borrowing: Cluster, folder: str, make_job: Callable[[str], Json]
 ) -> None:

@@ -59,11 +59,13 @@ class Cluster:
     def until(self, probe: Callable[[], T], what: str, seconds: float) -> T:
         """The first true result of `probe`; an AssertionError in it counts as false.
 
-        Fails the test after `seconds`.
+        Fails the test after `seconds`. Between two probes it waits twice as long as one took, at
+        most half a second: most are a kubectl, which would take a core from what it waits for.
         """
         end = time.monotonic() + seconds
         complaint = ""
         while True:
+            began = time.monotonic()
             try:
                 if result := probe():
                     return result
@@ -71,7 +73,7 @@ class Cluster:
                 complaint = f": {error}"
             if time.monotonic() > end:
                 pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
-            time.sleep(POLL_INTERVAL_S)
+            time.sleep(min(0.5, max(POLL_INTERVAL_S, 2 * (time.monotonic() - began))))
 
     @contextmanager
     def switched_off(self, name: str) -> Iterator[None]:
