@@ -20,6 +20,8 @@ from elastic_runtime.agent.terminal_view import TerminalView
 from elastic_runtime.contract import Status
 
 HOST = "127.0.0.1"
+# Of that address; the kernel's name.
+INTERFACE = "lo"
 # Of every local job; a directory holds one job's key.
 JOB = "local"
 # In that directory, if people watch the job on a terminal.
@@ -121,12 +123,13 @@ def _status(directory: Path, port: int) -> Status:
 def _call(
     directory: Path, port: int, keys: Keys, method: str, path: str, body: bytes = b""
 ) -> bytes:
-    """The reply of pod 0 at `port`, or of another pod if that one does not answer for the job.
+    """The reply of pod 0, which listens at `port` or says where, or of another pod if that one does
+    not answer for the job.
 
     Raises OSError if no pod answers, and control_client.Refused.
     """
     error: OSError | control_client.Refused | None = None
-    for tried in [port, *_other_ports(directory)][:MAX_TRIES]:
+    for tried in [*dict.fromkeys([port, *_ports(directory)])][:MAX_TRIES]:
         call = control_client.call(
             HOST, tried, keys, JOB, method, path, body, timeout_s=TRY_TIMEOUT_S
         )
@@ -143,14 +146,14 @@ def _call(
     raise error
 
 
-def _other_ports(directory: Path) -> list[int]:
-    """Of the pods that have started, without pod 0: the lowest index first."""
+def _ports(directory: Path) -> list[int]:
+    """Of the pods that have started: the lowest index first."""
     ports = dict[int, int]()
     with suppress(OSError):
         for file in (directory / PORTS).iterdir():
             with suppress(OSError, ValueError):
                 ports[int(file.name)] = int(file.read_text())
-    return [ports[index] for index in sorted(ports) if index > 0]
+    return [ports[index] for index in sorted(ports)]
 
 
 def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) -> dict[str, str]:
@@ -159,6 +162,7 @@ def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) ->
     return {
         contract.SIZES_ENV: "1",
         "OMP_NUM_THREADS": str(threads),
+        "GLOO_SOCKET_IFNAME": INTERFACE,
         **env,
         contract.JOB_ENV: JOB,
         contract.JOB_UID_ENV: JOB,

@@ -30,6 +30,10 @@ from elastic_runtime.checkpointing.save_format import (
 from elastic_runtime.state.state_tree import flatten, named_tensors, pack
 
 
+class MissingPart(OSError):
+    """The file of another rank does not come."""
+
+
 def pack_items(state: Mapping[str, Any]) -> dict[str, bytes]:
     """All of the state that is no tensor, by its name in torch.distributed.checkpoint.
 
@@ -166,9 +170,9 @@ def refuse_part(draft: Path, rank: int, reason: str) -> None:
     refusal_path(draft / part_name(rank)).write_text(reason)
 
 
-def all_parts_durable(draft: Path, world: int) -> bool:
-    """Whether every rank's file is durable. Raises OSError if one will never be."""
+def missing_parts(draft: Path, world: int) -> list[int]:
+    """The ranks whose files are not durable yet. Raises MissingPart if one never will be."""
     for path in draft.glob("*.refused"):
         reason = path.read_text() or "the disk has no room for the reason"
-        raise OSError(f"rank {rank_of(path)} did not write its part: {reason}")
-    return all(report_path(draft / part_name(rank)).exists() for rank in range(world))
+        raise MissingPart(f"rank {rank_of(path)} did not write its part: {reason}")
+    return [rank for rank in range(world) if not report_path(draft / part_name(rank)).exists()]

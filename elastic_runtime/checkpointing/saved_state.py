@@ -45,6 +45,8 @@ class SavedState:
         # What `find` has found, and what it has brought together from the pods' own disks.
         self._saved = Saved.NOWHERE
         self._collected: Checkpoint | None = None
+        # Where that is, for the log of the leading rank.
+        self.place = str(directory)
 
     def find(self, group: Group | None) -> Saved:
         """The same on every rank.
@@ -58,6 +60,7 @@ class SavedState:
         saved = Saved.NOWHERE if newest_shared == -1 else Saved.SHARED
         if self._collected:
             saved = Saved.COLLECTED
+            self.place = "the pods' own disks"
         self._saved = Saved(all_gather_object(group, int(saved))[0])
         return self._saved
 
@@ -128,6 +131,7 @@ class SavedState:
         if loaded:
             self._in_background(self._report_newest)
             return loaded
+        self.place = str(self._directory)
         loaded = self.load_rows(None, WholeTensors(live))
         if not loaded:
             raise LookupError(

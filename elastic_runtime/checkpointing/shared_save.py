@@ -1,6 +1,7 @@
 """One save to the shared directory, as one rank makes it in the background."""
 
 import logging
+import os
 import shutil
 import threading
 import time
@@ -61,26 +62,33 @@ class SharedSave:
 
     def _wait_for_parts(self) -> None:
         deadline = time.monotonic() + PART_TIMEOUT_S
-        while not part_file.all_parts_durable(self.draft, self.writer.world):
+        while missing := part_file.missing_parts(self.draft, self.writer.world):
             time.sleep(POLL_INTERVAL_S)
             if self.is_cancelled():
                 raise OSError(CANCELLED)
             if time.monotonic() > deadline:
-                raise OSError(f"a rank did not write its part in {PART_TIMEOUT_S:g} s")
+                ranks = ", ".join(map(str, missing))
+                raise part_file.MissingPart(
+                    f"there is no part of rank {ranks} after {PART_TIMEOUT_S:g} s: its log says why"
+                )
 
     def give_up(self, error: Exception) -> str:
-        """`run` has failed with `error`. For the status; empty if nobody need act.
+        """`run` has failed with `error`. For the status; empty if nobody need act on this rank.
 
         Afterwards no rank waits for this save any longer. Called where the error is handled.
         """
-        is_cancelled = self.is_cancelled()
+        # The leading rank has given up, and reports why.
+        is_removed = isinstance(error, FileNotFoundError) and not os.path.exists(self.draft)
+        is_cancelled = self.is_cancelled() or (self.writer.rank > 0 and is_removed)
         self._clean_up(error)
         if is_cancelled:
             # The ranks that are left repeat it.
             log.info("save given up", extra={"step": self.step, "reason": str(error)})
             return ""
         log.exception("save failed")
-        return f"saving step {self.step} to {self.directory} failed: {error}"
+        names_rank = self.writer.world == 1 or isinstance(error, part_file.MissingPart)
+        where = "" if names_rank else f" on rank {self.writer.rank}"
+        return f"saving step {self.step} to {self.directory} failed{where}: {error}"
 
     def _clean_up(self, error: Exception) -> None:
         if self.writer.rank == 0:

@@ -192,12 +192,22 @@ def drop_on_thread(references: list[Any]) -> None:
     threading.Thread(target=references.clear, daemon=True, name="drop-group").start()
 
 
-def open_store() -> tuple[Any, int]:
+def open_store(host: str | None = None) -> tuple[Any, int]:
     """A store where the ranks of one generation meet, and its port.
 
-    A rank serves it, for this generation only.
+    A rank serves it, for this generation only. `host`: at this address only; None: at all.
     """
     # torch does not know the pod's own address.
     any_address = "0.0.0.0"  # noqa: S104
-    store = TCPStore(any_address, 0, None, True, RENDEZVOUS_TIMEOUT, wait_for_workers=False)
+    # torch itself would listen at all addresses, whatever it is told.
+    listener = socket.create_server((host, 0)) if host else None
+    store = TCPStore(
+        host or any_address,
+        listener.getsockname()[1] if listener else 0,
+        None,
+        True,
+        RENDEZVOUS_TIMEOUT,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach() if listener else None,
+    )
     return store, int(store.port)

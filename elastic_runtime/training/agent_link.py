@@ -169,7 +169,7 @@ class AgentLink:
             self._abort_if_lost()
             self._changed.notify_all()
         if self._must_open_store(record):
-            store, port = open_store()
+            store, port = open_store(os.environ.get(LOCAL_HOST_ENV))
             # A rank may still be leaving the generation before.
             kept = {
                 generation: other

@@ -241,7 +241,8 @@ class TrainingState:
                 raise Mistake(failure) if is_mistake else LookupError(failure)
         was_loaded = bool(outcomes[0][2])
         if was_loaded and (group is None or group.rank == 0):
-            log.info("continues from a checkpoint", extra={"step": self.step})
+            facts = {"step": self.step, "path": self._saved.place}
+            log.info("continues from a checkpoint", extra=facts)
         return was_loaded
 
     def receive(self, group: Group, source: int) -> None:

@@ -15,16 +15,20 @@ from tests.harness.local_job import SCRIPTS, Job
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "saves.py").read_text()
-# os.fsync or os.mkdir fail with the error named in the file `failing-fsync` or `failing-mkdir`.
-FAILING_DISK = """
+# os.fsync or os.mkdir fail with the error named in the file `failing-fsync` or `failing-mkdir`; if
+# a pod is named there too, only in that one.
+FAILING_DISK = f"""
 import errno, os
 from pathlib import Path
 
+index = os.environ.get("{contract.INDEX_ENV}", "")
+
 def failing(name, call):
     def wrapped(*arguments, **options):
-        request = Path(f"failing-{name}")
-        if request.exists():
-            code = getattr(errno, request.read_text())
+        request = Path(f"failing-{{name}}")
+        error, *pods = request.read_text().split() if request.exists() else [""]
+        if error and index in (pods or [index]):
+            code = getattr(errno, error)
             raise OSError(code, os.strerror(code))
         return call(*arguments, **options)
     return wrapped
@@ -90,10 +94,15 @@ def test_a_stop_waits_until_the_directory_can_be_written(job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error"), [("fsync", "EIO"), ("fsync", "ENOSPC"), ("mkdir", "EROFS")]
+    ("call", "error", "cause"),
+    [
+        pytest.param("fsync", "EIO 1", "rank 1", id="EIO of one worker"),
+        pytest.param("fsync", "ENOSPC", os.strerror(errno.ENOSPC), id="ENOSPC"),
+        pytest.param("mkdir", "EROFS", os.strerror(errno.EROFS), id="EROFS"),
+    ],
 )
 def test_a_failing_disk_costs_no_step_and_no_older_save(
-    job_with_failing_disk: Job, call: str, error: str
+    job_with_failing_disk: Job, call: str, error: str, cause: str
 ) -> None:
     """The status says why until a save succeeds again."""
     job = job_with_failing_disk
@@ -104,7 +113,8 @@ def test_a_failing_disk_costs_no_step_and_no_older_save(
     request.write_text(error)
     job.call("POST", contract.CHECKPOINT_PATH)
     status = job.until(lambda s: "failed" in s.message)
-    assert os.strerror(getattr(errno, error)) in status.saveMessage
+    assert os.strerror(getattr(errno, error.split()[0])) in status.saveMessage
+    assert cause in status.saveMessage
     assert status.saveMessage in status.message
     assert (status.durableStep, status.state) == (durable_step, State.TRAINING)
     job.until(lambda s: s.step > status.step + 3)

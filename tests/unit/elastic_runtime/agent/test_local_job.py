@@ -19,6 +19,14 @@ def test_a_second_job_in_one_directory_is_refused_and_the_first_keeps_its_key(
     assert (tmp_path / "key").read_text() == "secret"
 
 
+def test_workers_connect_within_their_machine_unless_the_user_says_where(tmp_path: Path) -> None:
+    def interface(env: dict[str, str]) -> str:
+        return local_job._pod_environment(env, 2, 7000, tmp_path / "key")["GLOO_SOCKET_IFNAME"]
+
+    assert interface({}) == "lo"
+    assert interface({"GLOO_SOCKET_IFNAME": "eth0"}) == "eth0"
+
+
 def test_request_without_a_job_names_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +104,22 @@ def test_another_pod_is_asked_when_pod_0_does_not_answer(
     assert answer_of_pods(tmp_path, monkeypatch, answers) == 0
     assert capsys.readouterr().out == "training\n"
     assert answers == {3: b"not asked"}
+
+
+def test_a_job_is_found_by_its_directory_whatever_its_port(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(_: str, port: int, *__: object, **___: object) -> bytes:
+        if port != 7000:
+            raise ConnectionRefusedError
+        return b"training"
+
+    (tmp_path / "key").write_text("secret")
+    (tmp_path / PORTS).mkdir()
+    (tmp_path / PORTS / "0").write_text("7000")
+    monkeypatch.setattr(control_client, "call", answer)
+    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", bytes.decode) == 0
+    assert capsys.readouterr().out == "training\n"
 
 
 def test_a_refusal_of_the_job_is_final(

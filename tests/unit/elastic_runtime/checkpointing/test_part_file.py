@@ -56,10 +56,10 @@ def test_a_directory_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_refusal_ends_the_wait_for_the_other_parts(tmp_path: Path) -> None:
-    assert not part_file.all_parts_durable(tmp_path, 2)
+    assert part_file.missing_parts(tmp_path, 2) == [0, 1]
     part_file.refuse_part(tmp_path, 1, "the disk has failed")
     with pytest.raises(OSError, match="rank 1 did not write its part: the disk has failed"):
-        part_file.all_parts_durable(tmp_path, 2)
+        part_file.missing_parts(tmp_path, 2)
 
 
 def test_large_tensors_are_written_without_a_copy_and_read_back_as_they_were(

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from elastic_runtime import messages
-from elastic_runtime.agent.settings import AGENT_FD_ENV
+from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_HOST_ENV
+from elastic_runtime.distributed.gloo import TCPStore, listening_at
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.messages import Record, decode_worker_message, encode_line
 from elastic_runtime.training import agent_link
@@ -151,6 +152,18 @@ def test_the_first_rank_of_a_generation_opens_its_store_once(agent: Agent) -> No
     agent.send_record(record(3, 1, 2))
     agent.send(messages.Ping())
     assert agent.receive() == messages.Pong()
+
+
+def test_the_store_of_a_local_job_is_reached_from_its_own_machine_only(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LOCAL_HOST_ENV, "127.0.0.1")
+    before = listening_at()
+    agent.send_record(record(3, 1, 2))
+    opened = agent.receive()
+    assert isinstance(opened, messages.StoreOpened)
+    assert listening_at() - before == {("127.0.0.1", opened.port)}
+    TCPStore("127.0.0.1", opened.port, None).set("a rank", "has met the others")
 
 
 @pytest.mark.parametrize("members", [(0, 1), (0, 2)])

@@ -1,18 +1,22 @@
 """`session.keep_best` in a job of one. With several ranks: tests/processes/test_keep_best.py."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 
-from elastic_runtime import Session, restore
+from elastic_runtime import Session, Sharded, restore
 from elastic_runtime.checkpointing import best_mark
 from elastic_runtime.checkpointing.best_mark import BestMark
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.strategies.fsdp2_internals import drop_mesh
 from elastic_runtime.training import keep_best
-from tests.builders.sessions import run_passes, small_session
+from tests.builders.sessions import run_passes, small_model, small_session
 
 
 def train(session: Session, values: list[float], **options: Any) -> dict[int, torch.Tensor]:
@@ -59,6 +63,26 @@ def test_the_best_state_is_loaded_whichever_is_the_newest(tmp_path: Path) -> Non
     assert best
     assert best["step"] == 1
     assert torch.equal(best["model"]["weight"], weights[1])
+
+
+@pytest.fixture
+def _no_default_group() -> Iterator[None]:
+    yield
+    drop_mesh()
+
+
+@pytest.mark.usefixtures("_no_default_group")
+def test_the_best_of_a_sharded_model_fits_a_plain_one(tmp_path: Path) -> None:
+    def wrap(model: torch.nn.Module, mesh: DeviceMesh) -> None:
+        fully_shard(model, mesh=mesh)
+
+    session = small_session(checkpoint=tmp_path, save_every=1, strategy=Sharded(wrap))
+    weights: dict[int, Any] = {**train(session, [3.0, 1.0, 2.0])}
+    kept = restore.best(tmp_path)
+    assert kept
+    plain = small_model()
+    plain.load_state_dict(restore.load(kept)["model"])
+    assert torch.equal(plain.weight, weights[1].full_tensor())
 
 
 def test_without_a_mark_there_is_no_best_state(tmp_path: Path) -> None:

@@ -87,8 +87,11 @@ def test_a_job_continues_from_its_checkpoint_and_logs_other_data_options(
 ) -> None:
     before = make_session(tmp_path, micro_batches=numpy.int64(2))  # type: ignore[arg-type]
     train(before, steps=1)
+    caplog.set_level("INFO")
     after = make_session(tmp_path, micro_batches=2, seed=3)
     next(after.steps(2))
+    [line] = [vars(r) for r in caplog.records if r.msg == "continues from a checkpoint"]
+    assert (line["step"], line["path"]) == (1, str(tmp_path))
     assert (after.step, after.loss, after.gradient_norm) == (1, before.loss, before.gradient_norm)
     expected = (
         "seed was 0 and is 3: samples are counted by steps, so some samples may be repeated or "
