@@ -1,16 +1,21 @@
 """Reads the sums of a month from the database."""
 
 from collections import Counter
+from collections.abc import Collection
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from cede.api.budget import MonthUse, month_of
+from cede.api.objects import rfc3339
 from ledger.accounting import Gap, TeamKey
 from ledger.claims import ClaimKey
 from ledger.database import Database
-from ledger.months import Month
+from ledger.months import Month, hours, parse_month
 from ledger.statement import MonthSums
 from ledger.tables import Book, ClaimDay, GapRow, JobDay, PoolDay, TeamDay
+from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
 Table = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
@@ -38,6 +43,23 @@ def read_month(database: Database, month: Month) -> MonthSums:
             jobs=jobs,
             claims=claims,
         )
+
+
+def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:
+    """What these teams have used in the month in which the books end."""
+    with database.transaction() as connection:
+        database.check_schema(connection)
+        book = connection.execute(select(Book.began, Book.written)).one()
+        month = parse_month(month_of(book.written / SECOND))
+        used: dict[str, dict[str, dict[str, Decimal]]] = {}
+        for (team, type_name, resource), sums in _sums(connection, TeamDay, month).items():
+            if team in teams and sums["used"]:
+                by_type = used.setdefault(team, {}).setdefault(type_name, {})
+                by_type[resource] = Decimal(hours(sums["used"]))
+        gaps = _gaps(connection, month)
+    seen = MonthSums(month, book.began, book.written, gaps)
+    missing = Decimal(hours(seen.passed - seen.recorded))
+    return MonthUse(month.name, rfc3339(book.written / SECOND), missing, used)
 
 
 def _sums(

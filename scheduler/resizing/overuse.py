@@ -23,10 +23,10 @@ def shrink_overuse(
     its share first, in it the lowest class, then the youngest.
 
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
-    admin lowers a quota. A lower borrowing limit shrinks nobody. A job with a running pod is asked first, also if it is silent.
-    It is resized once it has ceded, or when its grace has passed since this scheduler first asked
-    it. Jobs in `targets`, by uid, are left to their Cession. Nobody shrinks while Kueue's own count
-    differs: what is too much may be gone already.
+    admin lowers a quota. A lower borrowing limit shrinks nobody. A job with a running pod is asked
+    first, also if it is silent. It is resized once it has ceded, or when its grace has passed since
+    this scheduler first asked it. Jobs in `targets`, by uid, are left to their Cession. Nobody
+    shrinks while Kueue's own count differs: what is too much may be gone already.
     """
     quota = WorkingQuota(snapshot.quota)
     over = {name for name in quota.queues if _is_over(quota, name)}

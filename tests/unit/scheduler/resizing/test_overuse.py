@@ -120,8 +120,6 @@ def test_a_lower_borrowing_limit_shrinks_no_running_job() -> None:
 
 
 def test_under_a_lower_borrowing_limit_what_does_not_exist_is_given_back() -> None:
-    over = cohort_quota(
-        queue("vision", 4, used=2), queue("research", 4, used=8, borrowing_limit=0)
-    )
+    over = cohort_quota(queue("vision", 4, used=2), queue("research", 4, used=8, borrowing_limit=0))
     (action,) = shrunk(snapshot(over, admitted=[admitted(size=8)]), ())
     assert (action.job[1], action.size) == ("gpt", 6)
