@@ -77,6 +77,20 @@ class BudgetReason(Reason):
     )
 
 
+class AdviceReason(Reason):
+    """`cede advise`: what the use of an allocation over days suggests."""
+
+    NEVER_USED = ("NeverUsed", "No job of the team used any of the quota on any day.")
+    LENT_MOST_OF_THE_TIME = (
+        "LentMostOfTheTime",
+        "Jobs of other teams used at least half of the quota, over all days.",
+    )
+    ALWAYS_BORROWS = (
+        "AlwaysBorrows",
+        "The team borrowed on at least 9 of 10 days, and at least a tenth of what it used.",
+    )
+
+
 class WriteReason(Reason):
     """Condition Ready of a ComputeAllocation or ClusterPolicy: an object of it is not written."""
 
