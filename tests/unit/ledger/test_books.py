@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from cede.api.audit_chain import AuditRecord, next_record
+from cede.api.budget import MonthUse
 from cede.api.objects import rfc3339
 from cede.api.use_history import parse_history
 from ledger import books
@@ -182,7 +183,7 @@ def test_a_month_that_has_just_begun_has_no_use(sqlite: Database) -> None:
     assert batch
     books.add(sqlite, batch)
     use = read_month_use(sqlite, {"research"})
-    assert (use.month, use.used, use.not_recorded_hours) == ("2026-12", {}, 0)
+    assert use == MonthUse("2026-12", "2026-12-01T00:00:00Z")
 
 
 def test_the_history_has_the_days_and_what_is_missing(database: Database) -> None:

@@ -78,7 +78,7 @@ def test_a_new_month_begins_at_zero_also_before_the_ledger_has_noted_it() -> Non
     last = used(500, until=NEXT_MONTH - 120)
     assert use(last, NEXT_MONTH - 1, hardHours=100).is_hard_used
     turned = use(last, NEXT_MONTH, hardHours=100)
-    assert (turned.month, turned.hours) == ("2026-12", 0)
+    assert (turned.month, turned.hours) == ("2026-12", Decimal(0))
     assert turned.is_current
 
 

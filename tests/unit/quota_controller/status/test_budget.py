@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_the_message_changes_by_whole_percents_only() -> None:
 
 
 def test_the_condition_goes_with_the_budget() -> None:
-    def reported(**spec: object) -> Json | None:
+    def reported(**spec: Any) -> Json | None:
         current = snapshot([allocation(**spec)])
         team = current.allocations[0]
         team.status.conditions = [{"type": WITHIN_BUDGET, "status": "Unknown", "reason": "Old"}]
