@@ -1,4 +1,4 @@
-"""`python -m ledger`: counts accelerator-hours while this replica leads; `statement`,
+"""`python -m ledger`: counts accelerator-hours while this replica leads; `statement`, `history`,
 `audit` and `verify` read."""
 
 import argparse
@@ -26,6 +26,7 @@ from ledger.months import Month, parse_month
 LEADERSHIP = service.Leadership(names.LEDGER, stalled_after_s=180.0, times=Times())
 NOT_INTACT = 1
 NOT_CHECKED = 2
+MAX_DAYS = 3660
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,6 +52,14 @@ def parser() -> argparse.ArgumentParser:
         help="the table in the CSV: one row for each of these (default: team)",
     )
     month.add_argument("-o", "--output", choices=("csv", "json"), default="csv")
+    history = commands.add_parser("history", help="print the use of days, for `cede advise`")
+    history.add_argument(
+        "--days",
+        type=_days,
+        default=30,
+        metavar="N",
+        help="how many, up to now; days are those of UTC (default: 30)",
+    )
     commands.add_parser("audit", help="print the records of the audit, for `cede audit verify`")
     verify = commands.add_parser("verify", help="check that nobody has changed the audit")
     verify.add_argument(
@@ -67,6 +76,12 @@ def _month(text: str) -> Month:
         return parse_month(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _days(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= MAX_DAYS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 1 to {MAX_DAYS}")
+    return int(text)
 
 
 def _head(text: str) -> Head:
@@ -115,6 +130,8 @@ def main(arguments: Sequence[str]) -> None:
         database = Database(given.database)
         if given.command == "statement":
             print_statement(database, given.month, given.table, given.output)
+        elif given.command == "history":
+            print(month_sums.read_history(database, given.days).text())
         elif given.command == "audit":
             for record in books.read_audit(database):
                 print(line_of(record))

@@ -10,17 +10,19 @@ from prometheus_client import Counter, Gauge
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.audit_chain import Head
+from cede.api.budget import MonthUse
 from cede.api.cession import Cession
 from cede.api.kueue import Workload
 from cede.api.objects import ALLOCATIONS, CESSIONS, POLICIES, WORKLOADS
 from cede.api.policy import ClusterPolicy
-from cede.kube import audit_head
+from cede.kube import audit_head, month_use
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.threads import run_in_thread
 from ledger import books
 from ledger.bookkeeper import Batch, Bookkeeper, Seen
 from ledger.database import Database, DatabaseError
+from ledger.month_sums import read_month_use
 from ledger.timeline import SECOND
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ PASS_S = 10.0
 MAX_AHEAD_S = 600.0
 """Our clock may be so far ahead of that of the API server. Books that end in the future record
 nothing until then."""
+USE_INTERVAL_S = 60.0
+"""How often it is noted what teams with a budget have used."""
 WRITTEN = Gauge("cede_ledger_written_timestamp_seconds", "How far the ledger's books go.")
 FAILED_WRITES = Counter(
     "cede_ledger_failed_writes_total", "Times that the ledger's database could not be written."
@@ -61,6 +65,8 @@ class Controller:
         self._is_intact = False
         # the newest record, until it is noted outside of the database
         self._to_note: Head | None = None
+        # when the use of budgets was noted last (Unix seconds)
+        self._use_noted = 0.0
 
     @property
     def caches(self) -> Iterable[Cache[Any]]:
@@ -80,6 +86,7 @@ class Controller:
             if batch := bookkeeper.batch():
                 await self._write(bookkeeper, batch)
                 await self._note_head()
+                await self._note_use()
         except DatabaseError as error:
             FAILED_WRITES.inc()
             log.warning("books not written", extra={"reason": str(error)})
@@ -163,3 +170,18 @@ class Controller:
         head = self._to_note
         if head and self._is_intact and await audit_head.note(self._client, head):
             self._to_note = None
+
+    async def _note_use(self) -> None:
+        """For the quota_controller, if there are budgets. With the next batch again if the API
+        server does not take it."""
+        teams = {item.metadata.name for item in self._allocations.all() if item.spec.budget}
+        now = self._clock()
+        # also if the clock was set back
+        if not teams or abs(now - self._use_noted) < USE_INTERVAL_S:
+            return
+
+        async def count() -> MonthUse:
+            return await run_in_thread(lambda: read_month_use(self._database, teams))
+
+        if await month_use.note(self._client, count):
+            self._use_noted = now

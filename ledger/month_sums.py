@@ -1,16 +1,22 @@
-"""Reads the sums of a month from the database."""
+"""Reads sums of a month, and of days, from the database."""
 
 from collections import Counter
+from collections.abc import Collection
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from ledger.accounting import Gap, TeamKey
+from cede.api.budget import MonthUse, month_of
+from cede.api.objects import rfc3339
+from cede.api.use_history import DayUse, UseHistory
+from ledger.accounting import DAY, Gap, TeamKey, day_of
 from ledger.claims import ClaimKey
 from ledger.database import Database
-from ledger.months import Month
+from ledger.months import Month, hours, parse_month
 from ledger.statement import MonthSums
 from ledger.tables import Book, ClaimDay, GapRow, JobDay, PoolDay, TeamDay
+from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
 Table = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
@@ -38,6 +44,51 @@ def read_month(database: Database, month: Month) -> MonthSums:
             jobs=jobs,
             claims=claims,
         )
+
+
+def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:
+    """What these teams have used in the month in which the books end."""
+    with database.transaction() as connection:
+        database.check_schema(connection)
+        book = connection.execute(select(Book.began, Book.written)).one()
+        month = parse_month(month_of(book.written / SECOND))
+        used: dict[str, dict[str, dict[str, Decimal]]] = {}
+        for (team, type_name, resource), sums in _sums(connection, TeamDay, month).items():
+            if team in teams and sums["used"]:
+                by_type = used.setdefault(team, {}).setdefault(type_name, {})
+                by_type[resource] = Decimal(hours(sums["used"]))
+        gaps = _gaps(connection, month)
+    seen = MonthSums(month, book.began, book.written, gaps)
+    missing = Decimal(hours(seen.passed - seen.recorded))
+    return MonthUse(month.name, _time(book.written), missing, used)
+
+
+def read_history(database: Database, days: int) -> UseHistory:
+    """What teams used on the last days that are in the books; the last day may not have ended."""
+    with database.transaction() as connection:
+        database.check_schema(connection)
+        book = connection.execute(select(Book.began, Book.written)).one()
+        first_day = book.written // DAY - days + 1
+        period = Month("", max(book.began, first_day * DAY), book.written)
+        gaps = _gaps(connection, period)
+        rows = connection.execute(
+            select(*TeamDay.__table__.columns)
+            .where(TeamDay.day >= day_of(period.begin))
+            .order_by(*TeamDay.__table__.primary_key)
+        )
+        uses = tuple(_day_use(row) for row in rows)
+    missing = sum(gap.end - gap.begin for gap in gaps)
+    return UseHistory(_time(period.begin), _time(period.end), Decimal(hours(missing)), uses)
+
+
+def _day_use(row: Any) -> DayUse:
+    amounts = (row.available, row.used, row.borrowed, row.lent)
+    names = (row.day, row.team, row.instance_type, row.resource)
+    return DayUse(*names, *(Decimal(hours(amount)) for amount in amounts))
+
+
+def _time(moment: int) -> str:
+    return rfc3339(moment / SECOND)
 
 
 def _sums(

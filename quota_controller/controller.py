@@ -9,6 +9,7 @@ from prometheus_client import Gauge
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
+from cede.api.budget import noted_use
 from cede.api.kueue import Lease, Node
 from cede.api.objects import (
     ALLOCATIONS,
@@ -66,6 +67,7 @@ LABELLED_KINDS = (
 )
 """The kinds of which only objects with Cede's label are watched."""
 SCHEDULER_LEASE: Key = (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE)
+LEDGER_NOTES: Key = (names.SYSTEM_NAMESPACE, names.LEDGER)
 POLICY: Key = ("", names.POLICY_NAME)
 
 IDLE_INTERVAL_S = 60.0
@@ -107,6 +109,7 @@ class Controller:
         )
         self.kueue_config_map = self._cache_of_one(CONFIG_MAPS, kueue_config.CONFIG_MAP)
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
+        self.ledger_notes = self._cache_of_one(CONFIG_MAPS, LEDGER_NOTES)
         self.leadership: lease_watchdog.Leadership | None = None
         self.root_key = RootKey(client)
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
@@ -120,8 +123,8 @@ class Controller:
         self.status_writer = StatusWriter(client, self._expect)
 
     def _cache(self, kind: Kind, cls: type[P], **options: Any) -> Cache[P]:
-        self.expectations[kind] = Expectations()
-        options = {"changed": self.wake.set, "expectations": self.expectations[kind], **options}
+        expectations = self.expectations.setdefault(kind, Expectations())
+        options = {"changed": self.wake.set, "expectations": expectations, **options}
         return Cache(self.client, kind, cls, **options)
 
     def _cache_of_one(self, kind: Kind, key: Key) -> Cache[Any]:
@@ -147,7 +150,8 @@ class Controller:
     @property
     def caches(self) -> list[Cache[Any]]:
         """All caches."""
-        return [*self.required_caches, self.kueue_config_map, self.kueue_deployment]
+        optional = [self.kueue_config_map, self.kueue_deployment, self.ledger_notes]
+        return [*self.required_caches, *optional]
 
     def _expect(self, kind: Kind, key: Key, body: Json) -> None:
         """Notes our own write, so that its watch event does not cause another pass."""
@@ -247,6 +251,7 @@ class Controller:
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
             grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
+            month_use=noted_use(self.ledger_notes.get(LEDGER_NOTES)),
         )
 
     def _live_objects(self, now: float) -> dict[ObjectId, Json]:

@@ -10,6 +10,7 @@ from prometheus_client import Gauge
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus
+from cede.api.budget import WITHIN_BUDGET
 from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, condition, version
 from cede.api.policy import ClusterPolicy, PolicyStatus
 from cede.api.reasons import EventReason
@@ -30,6 +31,16 @@ log = logging.getLogger("quota_controller")
 KUEUE_CONFIGURED = Gauge(
     "cede_kueue_configured",
     "0 while Kueue's settings are known not to be as the ClusterPolicy needs them.",
+)
+BUDGET_HOURS = Gauge(
+    "cede_budget_hours",
+    "Budget of a team, in accelerator-hours a month, by limit: soft or hard.",
+    ["team", "limit"],
+)
+BUDGET_USED_HOURS = Gauge(
+    "cede_budget_used_hours",
+    "Accelerator-hours of this month that the ledger knows a team with a budget to have used.",
+    ["team"],
 )
 
 EDIT_EVENT_INTERVAL_S = 60.0
@@ -61,6 +72,7 @@ class StatusWriter:
     ) -> None:
         """Every status is as the plan says, and every reverted edit has an event at its owner."""
         self.has_waiting = False
+        _show_budgets(plan)
         statuses = allocation_statuses(plan, snapshot, write_problems, now)
         await gather_bounded(
             self._write(ALLOCATIONS, allocation, statuses[allocation.metadata.name], now)
@@ -112,6 +124,23 @@ class StatusWriter:
         self._written_versions[kind, meta.key] = version(written)
         self.on_write(kind, meta.key, written)
         await self._report_ready(kind, obj, status, now)
+        await self._report_budget(kind, obj, status, now)
+
+    async def _report_budget(
+        self,
+        kind: Kind,
+        obj: ComputeAllocation | ClusterPolicy,
+        status: AllocationStatus | PolicyStatus,
+        now: float,
+    ) -> None:
+        """An event when a budget is used, or may be borrowed on again; not for every hour."""
+        before = condition(obj.status.conditions, WITHIN_BUDGET)
+        budget = condition(status.conditions, WITHIN_BUDGET)
+        if budget is None or (before or {}).get("reason") == budget["reason"]:
+            return
+        warning = budget["status"] == "False"
+        if before or warning:
+            await self._event(kind, obj, budget["reason"], budget["message"], now, warning=warning)
 
     async def _report_ready(
         self,
@@ -188,6 +217,19 @@ class StatusWriter:
                 now=now,
                 type_="Warning" if warning else "Normal",
             )
+
+
+def _show_budgets(plan: Plan) -> None:
+    """Only those that there are now."""
+    for gauge in (BUDGET_HOURS, BUDGET_USED_HOURS):
+        gauge.clear()
+    for team, use in plan.budgets.items():
+        if use.note:
+            BUDGET_USED_HOURS.labels(team).set(float(use.hours))
+        limits = {"soft": use.budget.softHours, "hard": use.budget.hardHours}
+        for limit, hours in limits.items():
+            if hours is not None:
+                BUDGET_HOURS.labels(team, limit).set(hours)
 
 
 def without_empty_maps(value: Any) -> Any:

@@ -3,15 +3,19 @@
 import time
 from typing import Any
 
-from cede.api.objects import NAMESPACES, POLICIES
+from cede.api import names
+from cede.api.budget import MonthUse, noted_use
+from cede.api.objects import CONFIG_MAPS, NAMESPACES, POLICIES
 from cede.api.policy import ClusterPolicy
 from cede.kube.client import Client
-from cede.kube.errors import NotFound, Unreadable
+from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
 from scheduler.snapshot.kinds import KINDS, LABELS, OPTIONAL
 from scheduler.snapshot.snapshot import RawObjects
 from whatif.questions import Picture
 from whatif.world import assume_runtimes
+
+LEDGER_NOTES = (names.SYSTEM_NAMESPACE, names.LEDGER)
 
 
 async def read_picture(client: Client) -> tuple[Picture, list[str]]:
@@ -28,5 +32,14 @@ async def read_picture(client: Client) -> tuple[Picture, list[str]]:
     policies, _ = await client.list(POLICIES, ClusterPolicy, unreadable=errors)
     namespaces, _ = await client.list(NAMESPACES, dict)
     raw = assume_runtimes(RawObjects(**objects, policies=policies))
-    picture = Picture(raw, time.time(), tuple(namespaces), knows_runtimes=False)
+    used = await _month_use(client)
+    picture = Picture(raw, time.time(), tuple(namespaces), used, knows_runtimes=False)
     return picture, [failure_sentence(error) for error in errors]
+
+
+async def _month_use(client: Client) -> MonthUse | None:
+    """What the ledger notes. Members may not read it: then budgets count as not used."""
+    try:
+        return noted_use(await client.get(CONFIG_MAPS, dict, LEDGER_NOTES))
+    except (Forbidden, NotFound):
+        return None

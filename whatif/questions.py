@@ -6,7 +6,9 @@ from functools import cached_property
 
 from pydantic import ValidationError
 
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
+from cede.api.budget import WITHIN_BUDGET, MonthUse
 from cede.api.objects import ALLOCATIONS, Json, Meta, rfc3339
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.resources import amount
@@ -37,6 +39,8 @@ class Picture:
     now: float
     # raw Namespaces; empty if they are not known
     namespaces: tuple[Json, ...] = ()
+    # what teams have used in this month; None if it is not known
+    month_use: MonthUse | None = None
     # False: no runtime was asked what it does
     knows_runtimes: bool = True
 
@@ -68,7 +72,8 @@ class Picture:
         return self.plan(self.objects, self.snapshot)
 
     def plan(self, objects: RawObjects, snapshot: Snapshot) -> Planned:
-        return plan_quota(objects, snapshot.quota, self.policy, self.now, self.namespaces)
+        known = (self.policy, self.now, self.namespaces, self.month_use)
+        return plan_quota(objects, snapshot.quota, *known)
 
     @cached_property
     def without(self) -> Course:
@@ -101,7 +106,8 @@ def ask_allocation(picture: Picture, manifest: Json) -> Answer:
     planned = picture.plan(world.objects, world.snapshot())
     status = allocation_statuses(planned.plan, planned.snapshot, {}, picture.now)
     conditions = status[allocation.metadata.name].conditions
-    notes = [condition["message"] for condition in conditions if condition["type"] == "Ready"]
+    shown = (names.READY, WITHIN_BUDGET)
+    notes = [condition["message"] for condition in conditions if condition["type"] in shown]
     problem = planned.plan.problems.get(allocation.metadata.name)
     notes += [problem.message] if problem and problem.message not in notes else []
     question = f"ComputeAllocation {allocation.metadata.name}"

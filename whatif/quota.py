@@ -8,6 +8,7 @@ import msgspec
 
 from cede.api import names, private_quota
 from cede.api.allocation import ComputeAllocation
+from cede.api.budget import MonthUse
 from cede.api.kueue import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -67,6 +68,7 @@ def plan_quota(
     policy: ClusterPolicy,
     now: float,
     namespaces: Sequence[Json] = (),
+    month_use: MonthUse | None = None,
 ) -> Planned:
     """`namespaces` may be left out: then none conflicts with an allocation."""
     live: dict[ObjectId, Json] = {
@@ -90,6 +92,7 @@ def plan_quota(
         root_key=b"",
         previous_root_key=b"",
         now=now,
+        month_use=month_use,
     )
     return Planned(snapshot, make_plan(snapshot))
 
@@ -154,13 +157,16 @@ class QuotaFollower:
     def __init__(self, before: Planned, policy: ClusterPolicy, namespaces: Sequence[Json]) -> None:
         self._policy = policy
         self._namespaces = namespaces
+        self._month_use = before.snapshot.month_use
         self._queues = before.specs(CLUSTER_QUEUES)
         self._cohorts = before.specs(COHORTS)
 
     def update(self, world: World) -> bool:
         """Whether a quota changed."""
         objects, quota = world.objects, world.snapshot().quota
-        planned = plan_quota(objects, quota, self._policy, world.now, self._namespaces)
+        planned = plan_quota(
+            objects, quota, self._policy, world.now, self._namespaces, self._month_use
+        )
         queues, cohorts = planned.specs(CLUSTER_QUEUES), planned.specs(COHORTS)
         changed = {name: spec for name, spec in queues.items() if spec != self._queues.get(name)}
         for name, spec in changed.items():

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cede.api.allocation_status import AllocationStatus
+from cede.api.budget import Budget
 from cede.api.crd_schema import ATOMIC, Column, Crd, keyed, rules
 from cede.api.instance_type import DNS_NAME
 from cede.api.objects import ALLOCATIONS, Meta
@@ -109,6 +110,13 @@ class AllocationSpec(BaseModel):
         ),
     )
     sharing: Sharing = Field(default_factory=Sharing, json_schema_extra={"default": {}})
+    budget: Budget | None = Field(
+        default=None,
+        description=(
+            "Accelerator-hours that the team's jobs may use in a month. It needs the ledger, which "
+            "counts them. Without it there is no budget."
+        ),
+    )
     fairShareWeight: int = Field(
         default=50,
         ge=0,

@@ -71,7 +71,8 @@ class AllocationStatus(BaseModel):
         default_factory=list,
         description=(
             "Ready: the queue admits work as the spec says; if not, what to do. Admits: False "
-            "while work waits, with what the next job could use."
+            "while work waits, with what the next job could use. WithinBudget, if there is a "
+            "budget: False when it is used, Unknown while the ledger's figure is missing or old."
         ),
     )
     team: str = Field(default="", max_length=63, description="Name of the team.")

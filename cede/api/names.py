@@ -216,11 +216,16 @@ does not change for `watchdogSeconds`.
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
 LEDGER = "cede-ledger"
-"""The ledger's Lease, Deployment, service account, and the ConfigMap with `AUDIT_HEAD`."""
+"""The ledger's Lease, Deployment, service account, and the ConfigMap of its notes."""
 AUDIT_HEAD = "cede.dev/audit-head"
 """Annotation of the ConfigMap `LEDGER`: the newest record of the audit, as `12:9f86d0…`.
 
 The ledger writes it, and reads it to detect that its database was changed.
+"""
+MONTH_USE = "month-use"
+"""Key in the ConfigMap `LEDGER`: what teams with a budget have used in this month, as JSON.
+
+The ledger writes it, and the quota_controller reads it (cede.api.budget).
 """
 
 # each is a field manager, an event source, a Deployment and a service account

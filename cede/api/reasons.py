@@ -61,6 +61,36 @@ class AdmitsReason(Reason):
     WAITING_FOR_KUEUE = ("WaitingForKueue", "Kueue has not reported on the ClusterQueue yet.")
 
 
+class BudgetReason(Reason):
+    """Condition WithinBudget of a ComputeAllocation with a budget: whether hours are left."""
+
+    WITHIN_BUDGET = ("WithinBudget", "Hours of the budget are left in this month.")
+    SOFT_BUDGET_USED = ("SoftBudgetUsed", "The soft budget of the month is used: nothing changes.")
+    HARD_BUDGET_USED = (
+        "HardBudgetUsed",
+        "The hard budget of the month is used: the team borrows nothing new, and its jobs run on.",
+    )
+    NO_FIGURE = ("NoFigure", "No ledger reports what was used: no budget is enforced.")
+    FIGURE_OLD = (
+        "FigureOld",
+        "The ledger has not reported lately: the last figure counts, and more may be used.",
+    )
+
+
+class AdviceReason(Reason):
+    """`cede advise`: what the use of an allocation over days suggests."""
+
+    NEVER_USED = ("NeverUsed", "No job of the team used any of the quota on any day.")
+    LENT_MOST_OF_THE_TIME = (
+        "LentMostOfTheTime",
+        "Jobs of other teams used at least half of the quota, over all days.",
+    )
+    ALWAYS_BORROWS = (
+        "AlwaysBorrows",
+        "The team borrowed on at least 9 of 10 days, and at least a tenth of what it used.",
+    )
+
+
 class WriteReason(Reason):
     """Condition Ready of a ComputeAllocation or ClusterPolicy: an object of it is not written."""
 

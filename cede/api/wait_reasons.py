@@ -113,6 +113,10 @@ class WaitReason(Reason):
         "BorrowingLimit",
         "The team uses as much as it owns and may borrow; the job fits when less is in use.",
     )
+    BUDGET_USED = (
+        "BudgetUsed",
+        "The team has used its hard budget of this month, so it borrows nothing new.",
+    )
     OWN_TEAM_USES_QUOTA = (
         "OwnTeamUsesQuota",
         "Jobs of the same team use the team's quota, and do not give way for this one.",

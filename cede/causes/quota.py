@@ -9,6 +9,7 @@ from cede.api.reasons import AllocationReason
 from cede.api.resources import amount
 from cede.api.wait_reasons import WaitReason
 from cede.causes.amounts import requests
+from cede.causes.budget import budget_used
 from cede.causes.facts import Cause, Holder, Shortage, exact, shown
 from cede.causes.index import Index
 from cede.causes.kueue_message import Excess, Lack
@@ -38,12 +39,14 @@ def exceeds_maximum(excess: Excess, queue_name: str, index: Index) -> Cause:
         return promised
     asked = shown(resource, excess.asked)
     limits = shown(resource, excess.maximum)
-    return Cause(
+    lack = Lack(resource, flavor, excess.asked - excess.maximum)
+    shortage = _shortage(lack, excess.asked, quota, ())
+    facts = f"It asks for {asked} of {flavor}, and queue {queue_name} may"
+    return budget_used(queue_name, f"{facts} use {limits} now", shortage, index) or Cause(
         WaitReason.EXCEEDS_MAXIMUM,
-        f"It asks for {asked} of {flavor}, and queue {queue_name} may never use more than {limits}"
-        f"{_limits(quota, resource)}.",
+        f"{facts} never use more than {limits}{_limits(quota, resource)}.",
         "ask for less, or have an admin raise the team's quota or its borrowing limit",
-        _shortage(Lack(resource, flavor, excess.asked - excess.maximum), excess.asked, quota, ()),
+        shortage,
     )
 
 
@@ -199,11 +202,12 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
         f"{shown(resource, quota.nominal)}, of which {shown(resource, quota.used)} are in use"
     )
     if quota.borrowing_limit == 0:
-        return Cause(
+        shortage = _shortage(lack, asked, quota, ())
+        return budget_used(quota.team, facts, shortage, index) or Cause(
             WaitReason.BORROWING_LIMIT,
             f"{facts}. The team borrows nothing (its sharing strategy).",
             "jobs of the team end, or an admin lets the team borrow",
-            _shortage(lack, asked, quota, ()),
+            shortage,
         )
     kept = [(other, other.kept) for other in others if other.kept]
     if sum(idle for _, idle in kept) >= lack.missing:

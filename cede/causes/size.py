@@ -9,11 +9,13 @@ from cede.api.pods import pod_requests
 from cede.api.reasons import CessionPhase
 from cede.api.resources import Quota, describe_amounts
 from cede.api.wait_reasons import WaitReason
+from cede.causes.budget import budget_used
 from cede.causes.cession import Taken, age_of, describe_loss
 from cede.causes.facts import Cause, estimate
 from cede.causes.idle import idle_in_cohort
 from cede.causes.index import Index
 from cede.causes.pods import POD_SCHEDULED
+from cede.causes.queue_quota import queue_quota
 from cede.causes.take_back import who_preempts
 from cede.causes.workload_state import true_condition
 
@@ -69,6 +71,7 @@ def _why_no_growth(workload: Workload, job: Job, goal: str, index: Index) -> Ite
         _cooldown(job, goal, index)
         or _no_node(goal, index)
         or _nobody_resizes(goal, index)
+        or _budget(workload, goal, index)
         or _no_quota(workload, goal, index)
     )
     if cause:
@@ -116,6 +119,20 @@ def _no_node(goal: str, index: Index) -> Cause | None:
                 f"{refusals[0].message.rstrip('.')}.",
                 "pods on these nodes end",
             )
+    return None
+
+
+def _budget(workload: Workload, goal: str, index: Index) -> Cause | None:
+    """Whether one more pod would have to be borrowed, and the team borrows nothing new."""
+    admission = workload.status.admission
+    queue = index.queues.get(admission.clusterQueue) if admission else None
+    if admission is None or queue is None or not workload.spec.podSets:
+        return None
+    flavors = admission.podSetAssignments[0].flavors if admission.podSetAssignments else {}
+    for resource, asked in pod_requests(workload.spec.podSets[0].template.spec).items():
+        quota = queue_quota(queue, flavors.get(resource, ""), resource)
+        if quota and quota.used + asked > quota.nominal:
+            return budget_used(admission.clusterQueue, goal, None, index)
     return None
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import typer
 
 from cede.commands import whatif
+from cede.commands.advise import advise
 from cede.commands.audit import audit
 from cede.commands.checkpoint import checkpoint
 from cede.commands.command import (
@@ -65,6 +66,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (resize, FACTS),
     (priority, FACTS),
     (checkpoint, FACTS),
+    (advise, FACTS),
     (doctor, FACTS),
     (audit, FACTS),
     (release, FACTS),

@@ -1,14 +1,12 @@
 """`cede audit verify`: whether the ledger's audit is as it was written."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from cede.api.audit_chain import AuditRecord, complaint, parse_head, parse_record
-from cede.commands.command import DONE, FAILED, BadInput, CommandFailed, Options
+from cede.commands.command import DONE, FAILED, BadInput, CommandFailed, Options, read_text
 from cede.commands.connection import connected
 from cede.commands.output import show
 
@@ -54,11 +52,7 @@ async def audit(chosen: Options, action: ACTION, file: FILE, head: HEAD = None) 
 
 
 def _records(file: str) -> Iterator[AuditRecord]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read: {error}") from error
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(read_text(file).splitlines(), start=1):
         try:
             yield parse_record(line)
         except ValueError as error:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -55,6 +56,14 @@ class BadInput(CommandFailed):
     """The same, for an argument that cannot be right."""
 
     exit_code = BAD_INPUT
+
+
+def read_text(file: str) -> str:
+    """The text of a file; - is standard input. Raises BadInput."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True)

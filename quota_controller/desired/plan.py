@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
+from cede.api.budget import MonthUse
 from cede.api.kueue import Node
 from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, SECRETS, Key, Kind, condition
 from cede.api.pods import DaemonSet
@@ -22,6 +23,7 @@ from quota_controller.desired.borrowing import (
     cohort_usage,
     lending_limits,
 )
+from quota_controller.desired.budgets import BudgetUse, budget_uses
 from quota_controller.desired.capacity import Capacity, capacities
 from quota_controller.desired.conflicts import (
     Problem,
@@ -67,6 +69,8 @@ class Snapshot:
     unreadable: tuple[str, ...] = ()
     # what the last plan granted, by the allocation's uid; the status counts for those not in it
     grant_records: Mapping[str, GrantRecord] = field(default_factory=dict)
+    # what teams have used in this month; None without a ledger
+    month_use: MonthUse | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Plan:
     usage: CohortUsage = field(default_factory=CohortUsage)
     # by allocation: what its next job could use
     available: Mapping[str, Quota] = field(default_factory=dict)
+    # by allocation, of those that have a budget
+    budgets: Mapping[str, BudgetUse] = field(default_factory=dict)
     # whether Cede preempts; if not, Kueue does
     cede_preempts: bool = False
 
@@ -135,6 +141,8 @@ def _plan_with_policy(
     usage = cohort_usage(
         snapshot.allocations, grants, snapshot.live, share_unallocated=policy.spec.shareUnallocated
     )
+    types = policy.spec.instanceTypes
+    budgets = budget_uses(staying, snapshot.month_use, types, snapshot.now)
     cede_preempts = bool(snapshot.leader) and policy.spec.mode == "Enforce"
     conflicts = ownership_conflicts(staying, snapshot.live)
     without_conflict = [a for a in staying if a.metadata.name not in conflicts]
@@ -147,6 +155,9 @@ def _plan_with_policy(
         name = allocation.metadata.name
         usable = grants.usable[name]
         borrowing_limit = borrowing_limits(allocation.spec, grants.granted[name], capacity_of)
+        if name in budgets and budgets[name].is_hard_used:
+            # Kueue evicts nobody for a lower borrowing limit
+            borrowing_limit = Quota()
         lending_limit = lending_limits(allocation, usage.lent_by(name))
         available[name] = available_quota(allocation, usable, borrowing_limit, usage)
         queue = kueue_objects.cluster_queue(
@@ -177,6 +188,7 @@ def _plan_with_policy(
         grant_records={a.metadata.uid: grants.records[a.metadata.name] for a in staying},
         usage=usage,
         available=available,
+        budgets=budgets,
         cede_preempts=cede_preempts,
     )
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus, QuotaStatus
+from cede.api.budget import WITHIN_BUDGET
+from cede.api.objects import Json
 from cede.api.resources import Quota, quantity
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
@@ -15,6 +17,7 @@ from quota_controller.status.allocation_conditions import (
     ready_verdict,
     waiting_workloads,
 )
+from quota_controller.status.budget import budget_verdict
 from quota_controller.status.granted import (
     NOTHING,
     GrantedResources,
@@ -63,6 +66,7 @@ def _status(
         return allocation.status.model_copy(
             update={"observedGeneration": generation, "conditions": conditions}
         )
+    conditions = _with_budget(conditions, allocation, plan, now)
     record = plan.grants.records.get(name, GrantRecord())
     granted = by_type(record)
     owned = plan.owned.get(name, Quota())
@@ -94,6 +98,18 @@ def _status(
             *unknown_types(record, plan.capacities),
         ],
     )
+
+
+def _with_budget(
+    conditions: list[Json], allocation: ComputeAllocation, plan: Plan, now: float
+) -> list[Json]:
+    """With the condition WithinBudget if there is a budget, else without it."""
+    use = plan.budgets.get(allocation.metadata.name)
+    if use is None:
+        return [entry for entry in conditions if entry["type"] != WITHIN_BUDGET]
+    verdict = budget_verdict(allocation.team, use)
+    generation = allocation.metadata.generation
+    return with_verdict(conditions, WITHIN_BUDGET, verdict, generation=generation, now=now)
 
 
 def _quota_status(

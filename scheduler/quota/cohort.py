@@ -119,6 +119,17 @@ class QuotaArithmetic(ABC):
             free = min(free, most - max(0, used - quota.local))
         return max(0, quota.local - used) + free
 
+    def excess(self, name: str, key: FlavorResource) -> int:
+        """How much more is in use than exists, of what the queue could give back. A borrowing limit
+        does not count: what a team borrowed before its limit was lowered does exist."""
+        queue = self.queues[name]
+        quota = queue.quota(key)
+        used = self.used(name, key)
+        if not queue.cohort:
+            return max(0, used - quota.nominal)
+        free = self.lendable(queue.cohort, key) - self.lent(queue.cohort, key)
+        return max(0, -free - max(0, quota.local - used))
+
     def potential(self, name: str, key: FlavorResource) -> int:
         """How much the queue could use if no other queue used anything."""
         queue = self.queues[name]

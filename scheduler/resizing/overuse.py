@@ -23,10 +23,10 @@ def shrink_overuse(
     its share first, in it the lowest class, then the youngest.
 
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
-    admin lowers a quota. A job with a running pod is asked first, also if it is silent.
-    It is resized once it has ceded, or when its grace has passed since this scheduler first asked
-    it. Jobs in `targets`, by uid, are left to their Cession. Nobody shrinks while Kueue's own count
-    differs: what is too much may be gone already.
+    admin lowers a quota. A lower borrowing limit shrinks nobody. A job with a running pod is asked
+    first, also if it is silent. It is resized once it has ceded, or when its grace has passed since
+    this scheduler first asked it. Jobs in `targets`, by uid, are left to their Cession. Nobody
+    shrinks while Kueue's own count differs: what is too much may be gone already.
     """
     quota = WorkingQuota(snapshot.quota)
     over = {name for name in quota.queues if _is_over(quota, name)}
@@ -61,13 +61,13 @@ def shrink_overuse(
 
 
 def _is_over(quota: WorkingQuota, queue: str) -> bool:
-    return any(quota.available(queue, key) < 0 for key in quota.queues[queue].usage)
+    return any(quota.excess(queue, key) for key in quota.queues[queue].usage)
 
 
 def _overuse(quota: WorkingQuota, job: AdmittedWorkload) -> Quota:
     """How much is in use beyond the quota, of what the job uses."""
-    available = {key: quota.available(job.queue, key) for key, used in job.per_pod.items() if used}
-    return Quota({key: -amount for key, amount in available.items() if amount < 0})
+    excess = {key: quota.excess(job.queue, key) for key, used in job.per_pod.items() if used}
+    return +Quota(excess)
 
 
 def _shrink(

@@ -46,7 +46,7 @@ def find_disagreements(
         for job in admitted
         if job.is_evicting
         for key, used in job.usage.items()
-        if used and quota.available(job.queue, key) < 0
+        if used and quota.excess(job.queue, key)
     }
     return frozenset(differing | overused)
 

@@ -11,6 +11,7 @@ from cede.api.objects import (
     CLUSTER_QUEUES,
     CLUSTER_ROLE_BINDINGS,
     COHORTS,
+    CONFIG_MAPS,
     LEASES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -30,6 +31,7 @@ from cede.api.objects import (
 )
 from cede.kube.cache import Cache
 from quota_controller.controller import Controller
+from quota_controller.status import kueue_config
 from tests.fakes.api_server import ApiServer
 
 START = 1_800_000_000.0
@@ -68,11 +70,16 @@ class World:
                     await asyncio.sleep(0)
 
     def _is_synced(self, cache: Cache[Any]) -> bool:
-        return _versions(cache.objects.values()) == _versions(self._watched(cache.kind))
+        return _versions(cache.objects.values()) == _versions(self._watched(cache))
 
-    def _watched(self, kind: Kind) -> list[Json]:
-        """The server's objects that the controller watches."""
+    def _watched(self, cache: Cache[Any]) -> list[Json]:
+        """The server's objects that the cache watches."""
+        kind = cache.kind
         objects = self.server.objects(kind)
+        if kind == CONFIG_MAPS:
+            is_ledger = cache is self.controller.ledger_notes
+            name = names.LEDGER if is_ledger else kueue_config.CONFIG_MAP[1]
+            return [obj for obj in objects if obj["metadata"]["name"] == name]
         if kind == SECRETS:
             return [obj for obj in objects if obj["metadata"]["name"] == names.CONTROL_SECRET]
         if kind in self.controller.live and kind != NAMESPACES:

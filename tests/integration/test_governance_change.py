@@ -1,12 +1,17 @@
 """Changes by an admin stop no running job, on a real Kueue: the table of the admin guide."""
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.budget import WITHIN_BUDGET, MonthUse, month_of
+from cede.api.objects import Json, rfc3339
+from cede.api.reasons import BudgetReason
 from tests.integration.admin import (
     CLASSES,
     POLICY,
@@ -16,6 +21,7 @@ from tests.integration.admin import (
     governed,
     kubectl_list,
 )
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 LENDER = "gov-left"
@@ -90,6 +96,49 @@ def test_a_lower_borrowing_limit_stops_no_borrowing_job(admin: Admin) -> None:
     admin.submit(admin.job(BORROWER, "new", 1))
     admin.wait_until_pending(BORROWER, "new")
     assert_still_admitted(admin)
+
+
+@LONG
+def test_a_hard_budget_that_is_used_stops_no_borrowing_job(
+    admin: Admin, month_use: Callable[[int], None]
+) -> None:
+    """By a note as the ledger writes it, with the rights that the quota_controller has."""
+    month_use(100)
+    admin.apply_team(BORROWER, 8, budget={"hardHours": 100})
+    admin.cluster.until(
+        lambda: admin.accelerator_quota(BORROWER, "borrowingLimit") == "0",
+        "borrowing to end",
+        120,
+    )
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_until_pending(BORROWER, "new")
+    assert_still_admitted(admin)
+    budget = condition_of(admin.allocation(BORROWER), WITHIN_BUDGET)
+    assert (budget["status"], budget["reason"]) == ("False", BudgetReason.HARD_BUDGET_USED)
+    assert admin.accelerator_quota(BORROWER, "nominalQuota") == "8"
+    admin.apply_team(BORROWER, 8, budget={"hardHours": 200})
+    admin.wait_for_admission(BORROWER, "new")
+
+
+@pytest.fixture
+def month_use(admin: Admin) -> Iterator[Callable[[int], None]]:
+    """Notes so many hours of the borrower, as of now."""
+    key = ("configmap", names.LEDGER, "-n", names.SYSTEM_NAMESPACE)
+
+    def note(hours: int) -> None:
+        now = time.time()
+        used = {BORROWER: {TYPE: {names.GPU: Decimal(hours)}}}
+        use = MonthUse(month_of(now), rfc3339(now), used=used)
+        config_map = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": names.LEDGER, "namespace": names.SYSTEM_NAMESPACE},
+            "data": {names.MONTH_USE: use.text()},
+        }
+        admin.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(config_map))
+
+    yield note
+    admin.cluster.kubectl("delete", *key, "--ignore-not-found")
 
 
 def test_a_team_that_stops_lending_gets_quota_back_as_borrowers_end(admin: Admin) -> None:

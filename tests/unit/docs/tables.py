@@ -80,6 +80,8 @@ def reason_tables() -> str:
     types = (
         reasons.AllocationReason,
         reasons.AdmitsReason,
+        reasons.BudgetReason,
+        reasons.AdviceReason,
         reasons.PolicyReason,
         reasons.WriteReason,
         reasons.LeaderReason,

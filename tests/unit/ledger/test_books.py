@@ -2,17 +2,21 @@
 
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from cede.api.audit_chain import AuditRecord, next_record
+from cede.api.budget import MonthUse
+from cede.api.objects import rfc3339
+from cede.api.use_history import parse_history
 from ledger import books
 from ledger.accounting import Entries, Gap
 from ledger.bookkeeper import Batch, Bookkeeper, Books
 from ledger.claims import TakeBack, Taken
 from ledger.database import Database, DatabaseError
-from ledger.month_sums import read_month
-from ledger.months import parse_month
+from ledger.month_sums import read_history, read_month, read_month_use
+from ledger.months import hours, parse_month
 from ledger.timeline import SECOND
 from tests.builders.ledger import KIND, NOW, Ledger, cession, seen_at, workload
 
@@ -25,11 +29,11 @@ def empty(since: int, until: int, audit: tuple[AuditRecord, ...] = ()) -> Batch:
     return Batch(since, until, Entries(), (), audit)
 
 
-def played(database: Database, hours: int = 2, *, restarts: bool = False) -> Ledger:
+def played(database: Database, length: int = 2, *, restarts: bool = False) -> Ledger:
     """A ledger in memory and one in this database that see the same; both may start again."""
     memory = Ledger()
     bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW)
-    for number, now in enumerate(range(NOW, NOW + hours * HOUR + 1, 25 * SECOND)):
+    for number, now in enumerate(range(NOW, NOW + length * HOUR + 1, 25 * SECOND)):
         pods = 4 if number < 20 else 12
         seen_objects = seen_at(
             now, workloads=[workload("gpt", pods=pods)], cessions=[CESSION] if number < 50 else []
@@ -153,3 +157,55 @@ def test_every_change_of_the_database_is_found(sqlite: Database, statement: str)
         for part in statement.split(";"):
             connection.exec_driver_sql(part)
     assert books.verify(sqlite, head)[0]
+
+
+# --- what others read -----------------------------------------------------------------------------
+def test_the_use_of_a_month_is_that_of_the_statement(database: Database) -> None:
+    played(database, restarts=True)
+    use = read_month_use(database, {"research", "vision", "absent"})
+    month = read_month(database, NOVEMBER)
+    assert (use.month, use.until) == ("2026-11", rfc3339(month.written / SECOND))
+    [type_name, resource] = KIND
+    assert use.used == {
+        "research": {type_name: {resource: Decimal(hours(month.teams["research", KIND]["used"]))}}
+    }
+    assert use.not_recorded_hours == Decimal(hours(month.passed - month.recorded))
+    assert use.not_recorded_hours > 24 * 19, "the books began on the 20th, and had restarts"
+    assert read_month_use(database, {"vision"}).used == {}
+
+
+def test_a_month_that_has_just_begun_has_no_use(sqlite: Database) -> None:
+    turn = NOVEMBER.end
+    bookkeeper = Bookkeeper(books.open_books(sqlite, turn - 60 * SECOND), turn - 60 * SECOND)
+    for second in range(-60, 1, 20):
+        bookkeeper.look(seen_at(turn + second * SECOND, workloads=[workload("gpt")]))
+    batch = bookkeeper.batch()
+    assert batch
+    books.add(sqlite, batch)
+    use = read_month_use(sqlite, {"research"})
+    assert use == MonthUse("2026-12", "2026-12-01T00:00:00Z")
+
+
+def test_the_history_has_the_days_and_what_is_missing(database: Database) -> None:
+    memory = played(database, length=1, restarts=True)
+    history = read_history(database, 30)
+    assert history.begin == rfc3339(NOW / SECOND), "not before the books began"
+    [research, vision] = history.days
+    assert (research.day, research.team, vision.team) == ("2026-11-20", "research", "vision")
+    assert research.used == Decimal(hours(memory.team("research")["used"]))
+    assert vision.lent == Decimal(hours(memory.team("vision")["lent"]))
+    assert history.not_recorded_hours == Decimal(hours(memory.gap))
+    assert parse_history(history.text()) == history
+
+
+def test_the_history_has_no_more_days_than_were_asked_for(sqlite: Database) -> None:
+    books.open_books(sqlite, NOW)
+    books.add(sqlite, replace(empty(NOW, NOW + 3 * 24 * HOUR), entries=two_days()))
+    assert [day.day for day in read_history(sqlite, 3).days] == ["2026-11-21"]
+    assert read_history(sqlite, 3).begin == "2026-11-21T00:00:00Z"
+    assert len(read_history(sqlite, 4).days) == 2
+
+
+def two_days() -> Entries:
+    days = ("2026-11-20", "2026-11-21")
+    return Entries(teams={(day, ("vision", KIND)): Counter(available=HOUR) for day in days})

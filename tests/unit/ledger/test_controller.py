@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from cede.api.audit_chain import parse_head
+from cede.api.budget import Budget, noted_use
 from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, POLICIES
 from ledger import books
 from ledger.database import Database
@@ -154,6 +155,42 @@ async def test_a_record_that_an_earlier_process_did_not_note_is_noted(world: Led
     async with world.running():
         await world.passes(20)
     assert world.head == noted
+
+
+def put_budget(world: LedgerWorld) -> None:
+    team = allocation("research").model_copy(deep=True)
+    team.spec.budget = Budget(hardHours=100)
+    world.server.put(ALLOCATIONS, team.model_dump(mode="json"))
+
+
+async def test_what_a_team_with_a_budget_has_used_is_noted_once_a_minute(
+    world: LedgerWorld,
+) -> None:
+    put_budget(world)
+    world.put(workload("gpt", pods=4))
+    async with world.running():
+        await world.passes(240)
+    use = noted_use(world.server.get(CONFIG_MAPS, HEAD))
+    assert use is not None
+    hours = use.used["research"][KIND[0]][KIND[1]]
+    assert use.used.keys() == {"research"}, "the other team has no budget"
+    assert 4 * 160 / 3600 < hours <= 4 * 240 / 3600
+    assert len(notes_of(world)) in (4, 5)
+
+
+async def test_use_that_the_api_server_did_not_take_is_noted_later(world: LedgerWorld) -> None:
+    put_budget(world)
+    refused = [refuses(503, "ServiceUnavailable")] * 3
+    world.server.script("PATCH", CONFIG_MAPS.path(HEAD), *refused)
+    async with world.running():
+        await world.passes(100)
+    assert noted_use(world.server.get(CONFIG_MAPS, HEAD))
+
+
+def notes_of(world: LedgerWorld) -> list[tuple[str, str]]:
+    """All but that of the audit."""
+    path = CONFIG_MAPS.path(HEAD)
+    return [write for write in world.server.writes() if write == ("PATCH", path)][1:]
 
 
 async def test_an_audit_that_was_changed_while_nobody_looked_keeps_its_evidence(

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from cede.api import names
 from cede.api.audit_chain import complaint, parse_head, parse_record
 from cede.api.objects import CONFIG_MAPS, LEASES
+from cede.api.use_history import parse_history
 from cede.kube import service
 from ledger import books
 from ledger.__main__ import NOT_CHECKED, NOT_INTACT, main, parser, run
@@ -190,3 +192,21 @@ def test_the_database_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatc
     assert parser().parse_args([]).database == "postgresql://host/db"
     monkeypatch.delenv("CEDE_LEDGER_DATABASE")
     assert parser().parse_args([]).database == "sqlite:///ledger.db"
+
+
+def test_a_history_of_days_for_others(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--database", url, "history", "--days", "7"])
+    history = parse_history(capsys.readouterr().out)
+    assert [(day.team, day.used) for day in history.days] == [
+        ("research", Decimal("0.066667")),
+        ("vision", 0),
+    ]
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "many", "3661"])
+def test_a_number_of_days_that_is_none_is_refused(
+    url: str, capsys: pytest.CaptureFixture[str], days: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--database", url, "history", f"--days={days}"])
+    assert "is no number of days from 1 to 3660" in capsys.readouterr().err

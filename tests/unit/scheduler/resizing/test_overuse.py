@@ -10,7 +10,15 @@ from scheduler.resizing.overuse import REQUEST_NAME, shrink_overuse
 from scheduler.server_actions import DrainPod
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.scheduler import KEY, NOW, admitted, runtime_status, snapshot
+from tests.builders.scheduler import (
+    KEY,
+    NOW,
+    admitted,
+    cohort_quota,
+    queue,
+    runtime_status,
+    snapshot,
+)
 
 SETTINGS = Preemption(graceSeconds=60)
 
@@ -102,3 +110,16 @@ def test_the_team_that_borrows_most_gives_back_first() -> None:
     ]
     actions = shrunk(snapshot(admitted=jobs), ())
     assert [(action.job[1], action.size) for action in actions] == [("b", 3)]
+
+
+def test_a_lower_borrowing_limit_shrinks_no_running_job() -> None:
+    """Also a limit of 0, as a hard budget sets it: what the team borrowed before does exist."""
+    lowered = cohort_quota(queue("vision", 4), queue("research", 4, used=8, borrowing_limit=0))
+    assert lowered.available("research", KEY) == -4
+    assert shrunk(snapshot(lowered, admitted=[admitted(size=8)]), ()) == []
+
+
+def test_under_a_lower_borrowing_limit_what_does_not_exist_is_given_back() -> None:
+    over = cohort_quota(queue("vision", 4, used=2), queue("research", 4, used=8, borrowing_limit=0))
+    (action,) = shrunk(snapshot(over, admitted=[admitted(size=8)]), ())
+    assert (action.job[1], action.size) == ("gpt", 6)
