@@ -58,8 +58,8 @@ def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:
                 by_type = used.setdefault(team, {}).setdefault(type_name, {})
                 by_type[resource] = Decimal(hours(sums["used"]))
         gaps = _gaps(connection, month)
-    seen = MonthSums(month, book.began, book.written, gaps)
-    missing = Decimal(hours(seen.passed - seen.recorded))
+    period = MonthSums(month, book.began, book.written, gaps)
+    missing = Decimal(hours(period.passed - period.recorded))
     return MonthUse(month.name, _time(book.written), missing, used)
 
 

@@ -1,17 +1,21 @@
 """An allocation is applied, or nodes are drained → what would happen to whom, and why."""
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.budget import MonthUse, month_of
+from cede.api.objects import Json, rfc3339
 from tests.builders.pictures import (
     NOW,
     ClusterOf,
     JobOf,
     allocation,
     node,
+    policy,
 )
 from tests.builders.predictions import GPT, RIGID, effects, submit
 from whatif.questions import Picture, ask_allocation, ask_drain
@@ -65,11 +69,31 @@ def test_an_unknown_instance_type_is_told_with_the_cure() -> None:
 
 
 def test_less_quota_shrinks_who_uses_more_than_there_is() -> None:
-    """A team that may not borrow and owns less uses more than its limit: it shrinks."""
+    """All eight are in use, and what is in no allocation is not shared."""
+    jobs = [
+        JobOf("research", "gpt", 4, ["n1"] * 4, sizes="1-4"),
+        JobOf("vision", "other", 4, ["n2"] * 4),
+    ]
+    cluster = ClusterOf(jobs, policy=policy(shareUnallocated=False))
+    answer = ask_allocation(cluster.picture(), allocate("research", 2))
+    assert effects(answer) == [("gpt", "Shrinks", 4, 2)]
+
+
+def test_less_quota_shrinks_nobody_while_there_is_enough() -> None:
+    """Also of a team that may borrow nothing new."""
     cluster = ClusterOf([JobOf("research", "gpt", 4, ["n1"] * 4, sizes="1-4")])
     written = allocate("research", 2, sharing={"strategy": "Lend"})
-    answer = ask_allocation(cluster.picture(), written)
-    assert effects(answer) == [("gpt", "Shrinks", 4, 2)]
+    assert effects(ask_allocation(cluster.picture(), written)) == []
+
+
+def test_a_budget_that_is_used_is_told_and_shrinks_nobody() -> None:
+    cluster = ClusterOf([JobOf("research", "gpt", 8, ["n1", "n2"] * 4, sizes="1-8")])
+    used = {"research": {"a100": {names.GPU: Decimal(100)}}}
+    use = MonthUse(month_of(NOW), rfc3339(NOW), used=used)
+    picture = replace(cluster.picture(), month_use=use)
+    answer = ask_allocation(picture, allocate("research", 4, budget={"hardHours": 100}))
+    assert effects(answer) == []
+    assert "it borrows nothing new" in answer.notes[1]
 
 
 @pytest.mark.parametrize(

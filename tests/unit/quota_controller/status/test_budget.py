@@ -35,46 +35,71 @@ def use(
     ("known", "status", "reason", "part"),
     [
         pytest.param(
-            use("83.9", 100, 200), True, BudgetReason.WITHIN_BUDGET, "83 % of its budget of 100",
+            use("83.9", 100, 200),
+            True,
+            BudgetReason.WITHIN_BUDGET,
+            "83 % of its budget of 100",
             id="hours are left",
         ),
         pytest.param(
-            use("1", hard=100), True, BudgetReason.WITHIN_BUDGET, "1 % of its budget of 100",
+            use("1", hard=100),
+            True,
+            BudgetReason.WITHIN_BUDGET,
+            "1 % of its budget of 100",
             id="with a hard budget only",
         ),
         pytest.param(
-            use("104", 100, 200), False, BudgetReason.SOFT_BUDGET_USED,
+            use("104", 100, 200),
+            False,
+            BudgetReason.SOFT_BUDGET_USED,
             "104 % of its soft budget of 100 accelerator-hours for 2026-11; from 200 "
             "accelerator-hours on it borrows nothing new",
             id="the soft one is used",
         ),
         pytest.param(
-            use("104", 100), False, BudgetReason.SOFT_BUDGET_USED, "nothing is refused",
+            use("104", 100),
+            False,
+            BudgetReason.SOFT_BUDGET_USED,
+            "nothing is refused",
             id="without a hard one nothing is refused",
         ),
         pytest.param(
-            use("200", 100, 200), False, BudgetReason.HARD_BUDGET_USED,
-            "its running jobs continue", id="the hard one is used",
+            use("200", 100, 200),
+            False,
+            BudgetReason.HARD_BUDGET_USED,
+            "its running jobs continue",
+            id="the hard one is used",
         ),
         pytest.param(
-            use("0", hard=0, note=None, is_current=False), False, BudgetReason.HARD_BUDGET_USED,
-            "has used all of its hard budget of 0", id="nothing may be borrowed",
+            use("0", hard=0, note=None, is_current=False),
+            False,
+            BudgetReason.HARD_BUDGET_USED,
+            "has used all of its hard budget of 0",
+            id="nothing may be borrowed",
         ),
         pytest.param(
-            use("0", 100, note=None, is_current=False), None, BudgetReason.NO_FIGURE,
-            "install the ledger", id="there is no ledger",
+            use("0", 100, note=None, is_current=False),
+            None,
+            BudgetReason.NO_FIGURE,
+            "install the ledger",
+            id="there is no ledger",
         ),
         pytest.param(
-            use("83", 100, is_current=False), None, BudgetReason.FIGURE_OLD,
+            use("83", 100, is_current=False),
+            None,
+            BudgetReason.FIGURE_OLD,
             "83 % of its budget of 100 accelerator-hours for 2026-11, as of 2026-11-20T12:00:00Z",
             id="the ledger is down",
         ),
         pytest.param(
-            use("200", 100, 200, is_current=False), False, BudgetReason.HARD_BUDGET_USED,
-            "it borrows nothing new", id="hours only grow, so what is known counts",
+            use("200", 100, 200, is_current=False),
+            False,
+            BudgetReason.HARD_BUDGET_USED,
+            "it borrows nothing new",
+            id="hours only grow, so what is known counts",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_the_condition_says(
     known: BudgetUse, status: bool | None, reason: BudgetReason, part: str
 ) -> None:
