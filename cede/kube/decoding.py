@@ -38,8 +38,11 @@ def decoder(cls: type[P]) -> Decode[P]:
     stays a dict. The function raises Unreadable, which names the object, if the bytes do not fit.
     """
     if issubclass(cls, BaseModel):
+        kind = cls.__name__
         decode: Decode[Any] = lambda raw: cls.model_validate_json(bytes(raw))  # noqa: E731
     else:
+        # a class that adds fields to a kind is read instead of it
+        kind = cls.__mro__[-2].__name__
         decode = msgspec.json.Decoder(cls, strict=False).decode
 
     def decode_or_name(raw: bytes | msgspec.Raw) -> P:
@@ -49,7 +52,7 @@ def decoder(cls: type[P]) -> Decode[P]:
             # the errors of msgspec and of pydantic are both ValueErrors
             key = _key(raw)
             name = "/".join(filter(None, key)) or _first_bytes(raw)
-            raise Unreadable(f"{cls.__name__} {name}: {error}", key) from error
+            raise Unreadable(f"{kind} {name}: {error}", key) from error
 
     return decode_or_name
 
