@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.audit_chain import canonical
-from cede.api.cession import Cession
+from cede.api.cession import Cession, Target
 from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
 
@@ -83,27 +83,33 @@ def _allocation(allocation: ComputeAllocation) -> Json:
 def _cession(cession: Cession) -> Json:
     """The plan, and how it ended."""
     spec = cession.spec
-    targets = [
-        {
-            "team": target.queue,
-            "job": f"{target.namespace}/{target.job or target.workload}",
-            "from": target.fromSize,
-            "to": target.toSize,
-            "how": target.how,
-        }
-        for target in spec.targets
-    ]
     return {
         "uid": cession.metadata.uid,
         "claimant": spec.preemptor.queue,
         "job": f"{spec.preemptor.namespace}/{spec.preemptor.job or spec.preemptor.workload}",
         "reason": spec.reason,
         "need": [need.model_dump(mode="json") for need in spec.need],
-        "targets": targets,
+        "targets": [_target(cession, target) for target in spec.targets],
         "ended": cession.ended,
         "phase": cession.status.phase if cession.ended else "",
         "released": cession.status.releasedTime if cession.ended else "",
     }
+
+
+def _target(cession: Cession, target: Target) -> Json:
+    """What was planned; at the end of the Cession also what became of it."""
+    plan = {
+        "team": target.queue,
+        "job": f"{target.namespace}/{target.job or target.workload}",
+        "from": target.fromSize,
+        "to": target.toSize,
+        "how": target.how,
+    }
+    if not cession.ended:
+        return plan
+    status = cession.target_status(target.uid)
+    how = "Stop" if status.stopped else target.how
+    return plan | {"how": how, "released": status.releasedTime, "lostSteps": status.lost_steps}
 
 
 def _changed_fields(model: BaseModel) -> Json:

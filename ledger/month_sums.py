@@ -8,14 +8,15 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from cede.api.budget import MonthUse, month_of
-from cede.api.objects import rfc3339
+from cede.api.objects import CESSIONS, rfc3339
 from cede.api.use_history import DayUse, UseHistory
 from ledger.accounting import DAY, Gap, TeamKey, day_of
 from ledger.claims import ClaimKey
 from ledger.database import Database
+from ledger.losses import Loss, losses
 from ledger.months import Month, hours, parse_month
 from ledger.statement import MonthSums
-from ledger.tables import Book, ClaimDay, GapRow, JobDay, PoolDay, TeamDay
+from ledger.tables import AuditRow, Book, ClaimDay, GapRow, JobDay, PoolDay, TeamDay
 from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
@@ -43,7 +44,15 @@ def read_month(database: Database, month: Month) -> MonthSums:
             teams=teams,
             jobs=jobs,
             claims=claims,
+            losses=_losses(connection, month),
         )
+
+
+def _losses(connection: Connection, month: Month) -> tuple[Loss, ...]:
+    """A Cession may end in a later month than its targets released capacity."""
+    is_later = (AuditRow.kind == CESSIONS.kind) & (AuditRow.time >= month.name)
+    query = select(AuditRow.name, AuditRow.content).where(is_later).order_by(AuditRow.number)
+    return losses(((row.name, row.content) for row in connection.execute(query)), month.name)
 
 
 def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:

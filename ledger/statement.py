@@ -4,19 +4,21 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from io import StringIO
 
 from cede.api.objects import Json, rfc3339
 from cede.api.resources import FlavorResource
 from ledger.accounting import Gap, TeamKey
 from ledger.claims import ClaimKey
+from ledger.losses import Loss
 from ledger.months import Month, hours, percent
 from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
 UNALLOCATED = "(unallocated)"
 """In place of a team: capacity that is in no team's quota."""
+UNKNOWN = "unknown"
 Row = dict[str, str]
 
 
@@ -33,6 +35,7 @@ class MonthSums:
     teams: Mapping[TeamKey, Counter[str]] = field(default_factory=dict)
     jobs: Mapping[JobKey, Counter[str]] = field(default_factory=dict)
     claims: Mapping[ClaimKey, Counter[str]] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = ()
 
     @property
     def passed(self) -> int:
@@ -160,12 +163,21 @@ def by_claim(sums: MonthSums) -> list[Row]:
     ]
 
 
+def by_loss(sums: MonthSums) -> list[Row]:
+    """A row for each job of which a take-back took something. What is not known is no 0."""
+    return [
+        {name: UNKNOWN if value is None else str(value) for name, value in asdict(loss).items()}
+        for loss in sums.losses
+    ]
+
+
 TABLES: dict[str, Callable[[MonthSums], list[Row]]] = {
     "team": by_team,
     "type": by_type,
     "job": by_job,
     "class": by_class,
     "claim": by_claim,
+    "loss": by_loss,
 }
 COLUMNS: dict[str, tuple[str, ...]] = {
     "team": (
@@ -179,6 +191,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "job": (*JobKey._fields, "used", "borrowed", "taken_back"),
     "class": ("priority_class", "team", "instance_type", "resource", "used", "borrowed"),
     "claim": ("team", "claimant", "instance_type", "resource", "taken_back"),
+    "loss": tuple(entry.name for entry in fields(Loss)),
 }
 
 

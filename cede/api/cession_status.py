@@ -90,6 +90,19 @@ class TargetStatus(BaseModel):
         ),
     )
 
+    @property
+    def lost_steps(self) -> int | None:
+        """Steps that the job has to repeat; None: not known.
+
+        A job that ceded and trains on has lost nothing. One that ceded and was stopped continues
+        from what it had saved.
+        """
+        if not self.cededTime:
+            return None
+        if not self.stopped:
+            return 0
+        return max(0, self.step - self.durableStep)
+
     @model_serializer(mode="wrap")
     def _without_defaults(self, serialize: Any) -> Json:
         """Only what happened: a Cession may have a thousand targets."""

@@ -112,20 +112,10 @@ def _taken(cession: Cession, target: Target, status: TargetStatus) -> Taken:
         released=status.releasedTime,
         step=status.step if has_ceded else None,
         saved_step=status.durableStep if has_ceded else None,
-        lost_steps=_lost(status),
+        lost_steps=status.lost_steps,
         forced=bool(status.forcedTime),
         plan=cession.spec.why,
     )
-
-
-def _lost(status: TargetStatus) -> int | None:
-    """A job that ceded and trains on has lost nothing. One that ceded and was stopped continues
-    from what it had saved."""
-    if not status.cededTime:
-        return None
-    if not status.stopped:
-        return 0
-    return max(0, status.step - status.durableStep)
 
 
 def describe_loss(taken: Taken) -> str:

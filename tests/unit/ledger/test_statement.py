@@ -132,7 +132,7 @@ def test_as_json_everything_is_there_and_the_sums_are_the_capacity() -> None:
     statement = json.loads(as_json(month()))
     assert set(statement) == {
         *("month", "recordedHours", "notRecordedHours", "writtenUntil", "gaps", "balance"),
-        *("byTeam", "byType", "byJob", "byClass", "byClaim"),
+        *("byTeam", "byType", "byJob", "byClass", "byClaim", "byLoss"),
     }
     [balance] = statement["balance"]
     assert (balance["capacity"], balance["sum"]) == ("40.111111", "40.111111")
