@@ -65,7 +65,7 @@ def test_why_nothing_is_taken_back(
 
 
 # --- when it passes -------------------------------------------------------------------------------
-def test_minimum_runtime_ranges_from_the_first_job_to_the_grace_after_the_owners_wait() -> None:
+def test_minimum_runtime_has_a_range_to_the_grace_after_the_owners_wait() -> None:
     jobs = (running("old", "research", 4, ago_s=40), running("new", "research", 4, ago_s=10))
     cause, _ = causes(workload(lacks(4), age_s=20), workloads=jobs)
     basis = "minRuntimeSeconds and graceSeconds of the policy"
