@@ -3,26 +3,19 @@
 import hmac
 import logging
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 
 import msgspec
 from aiohttp import hdrs, web
 
 from cede.api.objects import Key
 from cede.dashboard.feed import Feed
+from cede.dashboard.static_files import StaticFiles
 from cede.report.explanation import Explanation
 
 log = logging.getLogger(__name__)
 Explain = Callable[[Key], Awaitable[Explanation]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LOOPBACK = "127.0.0.1"
-STATIC = {
-    "index.html": "text/html",
-    "page.css": "text/css",
-    "page.mjs": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
-"""The files of the page, and what they are."""
 DATA = "/api/"
 """What begins so needs the token."""
 MAX_STREAMS = 32
@@ -52,8 +45,7 @@ class Server:
         self._token = token
         self._port = 0
         self._streams = 0
-        folder = files("cede.dashboard") / "static"
-        self._files = {name: (folder / name).read_bytes() for name in STATIC}
+        self._files = StaticFiles()
 
     async def start(self, port: int) -> tuple[web.AppRunner, str]:
         """The runner, to be cleaned up at the end, and the address; port 0: a free one. Raises
@@ -61,8 +53,8 @@ class Server:
         app = web.Application(middlewares=[self._guard])
         app.add_routes(
             [
-                web.get("/", self._file),
-                web.get("/{name}", self._file),
+                web.get("/", self._files.answer),
+                web.get("/{name}", self._files.answer),
                 web.get(f"{DATA}page", self._page),
                 web.get(f"{DATA}changes", self._changes),
                 web.get(f"{DATA}explain/{{namespace}}/{{name}}", self._explanation),
@@ -118,12 +110,6 @@ class Server:
             raise web.HTTPUnauthorized(text="open the address that `cede dashboard` printed\n")
 
     # --- answers ----------------------------------------------------------------------------------
-    async def _file(self, request: web.Request) -> web.Response:
-        name = request.match_info.get("name") or "index.html"
-        if name not in STATIC:
-            raise web.HTTPNotFound(text=f"there is no {name}\n")
-        return web.Response(body=self._files[name], content_type=STATIC[name], charset="utf-8")
-
     async def _page(self, _: web.Request) -> web.Response:
         response = web.Response(body=self._feed.whole(), content_type="application/json")
         response.enable_compression()
