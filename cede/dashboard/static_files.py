@@ -30,7 +30,10 @@ class StaticFiles:
 
     async def answer(self, request: web.Request) -> web.Response:
         """The file with the name in the path; without a name, the page."""
-        name = request.match_info.get("name") or INDEX
+        return self.page(request.match_info.get("name") or INDEX)
+
+    def page(self, name: str) -> web.Response:
+        """Raises HTTPNotFound."""
         if name not in self._files:
             raise web.HTTPNotFound(text=f"there is no {name}\n")
         return web.Response(body=self._files[name], content_type=type_of(name), charset="utf-8")

@@ -2,11 +2,13 @@
 
 import { $, element, show } from "./elements.mjs";
 import { applyChange, facts, replaceAll, sections } from "./facts.mjs";
+import { showHistory } from "./history.mjs";
 import { renderJobs } from "./jobs.mjs";
-import { ask, follow } from "./server.mjs";
+import { ask, follow, isOwn } from "./server.mjs";
 import { announce, renderTakes } from "./takes.mjs";
 import { renderTeams, renderTypes } from "./teams.mjs";
 import { ago } from "./times.mjs";
+import "./whatif.mjs";
 
 const RETRY_MS = 2_000;
 const REFRESH_MS = 10_000;
@@ -61,15 +63,26 @@ async function readWhole() {
 const live = () =>
   connection("live", facts.cluster.cluster.reading ? "Reading the cluster" : "Live");
 
+async function showPerson() {
+  const { user, signedIn } = await (await ask("api/me")).json();
+  show("person", user);
+  $("sign-out").hidden = !signedIn;
+}
+
 async function run() {
   let version = null;
   for (;;) {
     try {
-      version ??= await readWhole();
+      if (version === null) {
+        version = await readWhole();
+        await showPerson();
+        showHistory();
+      }
       version = await follow(version, live, apply);
     } catch (error) {
       if (error.status === 401) version = null;
-      connection("lost", error.status ? `Refused: ${error.message}` : "cede dashboard has ended");
+      const ended = isOwn() ? "cede dashboard has ended" : "The server does not answer";
+      connection("lost", error.status ? `Refused: ${error.message}` : ended);
     }
     if (version !== null || $("connection").dataset.state === "lost") {
       if ($("connection").dataset.state === "live") connection("wait", "Connecting again");
@@ -78,6 +91,10 @@ async function run() {
   }
 }
 
+$("sign-out").addEventListener("click", async () => {
+  await fetch("sign-out", { method: "POST" });
+  location.assign("sign-in");
+});
 setInterval(() => {
   for (const entry of document.querySelectorAll("[data-ago]")) {
     entry.textContent = ago(entry.dataset.ago);

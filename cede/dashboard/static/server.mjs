@@ -2,7 +2,8 @@
 
 const SILENCE_MS = 40_000;
 
-// The token comes in the fragment, which no server and no log sees, and is kept for this tab.
+// The token of `cede dashboard` comes in the fragment, which no server and no log sees, and is kept
+// for this tab. In a deployment there is none: a cookie that no script can read has the session.
 function token() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) {
@@ -12,8 +13,14 @@ function token() {
   return sessionStorage.getItem("token") ?? "";
 }
 
-export async function ask(path, signal) {
-  const response = await fetch(path, { headers: { Authorization: `Bearer ${token()}` }, signal });
+export const isOwn = () => Boolean(token());
+
+// With a `body` it is a question, sent as JSON.
+export async function ask(path, { signal, body } = {}) {
+  const headers = isOwn() ? { Authorization: `Bearer ${token()}` } : {};
+  const question = { method: "POST", body: JSON.stringify(body) };
+  const response = await fetch(path, { headers, signal, ...(body ? question : {}) });
+  if (response.status === 401 && response.headers.has("Cede-Sign-In")) location.assign("sign-in");
   if (!response.ok) {
     throw Object.assign(new Error((await response.text()).trim()), { status: response.status });
   }
@@ -25,7 +32,7 @@ export async function ask(path, signal) {
 export async function follow(version, opened, change) {
   const silence = new AbortController();
   let timer = setTimeout(() => silence.abort(), SILENCE_MS);
-  const response = await ask(`api/changes?after=${version}`, silence.signal);
+  const response = await ask(`api/changes?after=${version}`, { signal: silence.signal });
   opened();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS
+from deploy.demo.browser import Browser, chromium, chromium_running, new_page
 from tests.builders.shared_cluster import allocation, job
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
-from tests.harness.browser import Browser, chromium, chromium_running, new_page
 from tests.harness.page_reader import Reader
 from tests.unit.cede_cli.dashboard.conftest import dashboard
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cede.api.objects import CESSIONS, JOBS
-from cede.dashboard import live
+from cede.dashboard import audience, live
 from cede.dashboard.page import Page
 from tests.builders.shared_cluster import job
 from tests.builders.take_backs import cession
@@ -59,7 +59,7 @@ async def test_a_page_that_cannot_be_made_ends_nothing(
         raise ValueError("no page")
 
     with monkeypatch.context() as patch:
-        patch.setattr(live, "page", fail)
+        patch.setattr(audience, "page", fail)
         server.remove(CESSIONS, ("", "vision-detector-77hqz"))
         trouble = "the page cannot be made (ValueError: no page)"
         await reader.until("cluster", "cluster", trouble=trouble)

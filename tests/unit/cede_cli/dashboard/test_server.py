@@ -11,11 +11,10 @@ import pytest
 from cede.api.objects import CESSIONS, Key
 from cede.dashboard import server as server_module
 from cede.dashboard.feed import Feed
-from cede.dashboard.server import Server
 from cede.report.explanation import Explanation
 from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
-from tests.harness.page_reader import TOKEN, Reader, explain
+from tests.harness.page_reader import TOKEN, Reader, served, visitor
 
 DATA = ("api/page", "api/changes?after=0", "api/explain/research/gpt-7b")
 
@@ -122,16 +121,15 @@ async def test_a_fault_of_an_explanation_is_an_answer_with_the_strict_headers() 
     async def fails(_: Key) -> Explanation:
         raise KeyError("a queue that is gone")
 
-    runner, address = await Server(Feed(), fails, TOKEN).start(0)
-    url = f"{address.partition('#')[0]}api/explain/research/gpt-7b"
-    try:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as response:
-            assert response.status == 500
-            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-            text = await response.text()
-    finally:
-        await runner.cleanup()
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        served(visitor(Feed(), fails)) as address,
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(f"{address.partition('#')[0]}api/explain/research/gpt-7b") as response,
+    ):
+        assert response.status == 500
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        text = await response.text()
     assert text == "this cannot be answered (KeyError: 'a queue that is gone')\n"
 
 
@@ -165,10 +163,8 @@ async def first_stream(reader: Reader) -> AsyncIterator[None]:
 
 async def test_its_streams_end_with_it() -> None:
     feed = Feed()
-    runner, address = await Server(feed, explain, TOKEN).start(0)
-    url = address.partition("#")[0]
     async with aiohttp.ClientSession() as session:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with session.get(f"{url}api/changes?after=0", headers=headers) as response:
-            await runner.cleanup()
-            assert await response.content.read() == b""
+        async with served(visitor(feed)) as address:
+            url = f"{address.partition('#')[0]}api/changes?after=0"
+            response = await session.get(url, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert (await response.content.read()).startswith(b"id: ")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from cede.api import kueue, names, objects
 from cede.api.objects import Key, condition, is_true
 from cede.api.pod_state import Event, FieldWriter, ObservedPod, WrittenFields
-from cede.commands.read import Reader, read_around
 from cede.kube.errors import Forbidden, NotFound
+from cede.reading.reader import Reader, read_around
 from cede.report.snapshot import Snapshot
 from cede.report.workload_state import current
 
