@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from cede.api.objects import Json, Key
+from cede.api.team_days import Day, TeamDay, TeamDays
 from cede.dashboard.audience import Audience
 from cede.dashboard.feed import Feed
 from cede.dashboard.history import Answer
@@ -33,7 +34,19 @@ async def predict(question: Question) -> Prediction:
 
 
 async def history() -> Answer:
-    return Answer(problem="There is no ledger.")
+    """Of two days, with a gap in the second and nothing seen of the third."""
+    days = (
+        Day("2026-11-20", 24.0, 24.0),
+        Day("2026-11-21", 18.0, 24.0, ("the ledger did not run",)),
+        Day("2026-11-22", 0.0, 10.0, ("the API server was silent",)),
+    )
+    kind = ("a100-80g", "nvidia.com/gpu")
+    teams = (
+        TeamDay("2026-11-20", "vision", *kind, 384.0, 288.0, 0.0, 96.0, 0.0),
+        TeamDay("2026-11-21", "vision", *kind, 288.0, 200.0, 0.0, 60.0, 28.0),
+        TeamDay("2026-11-20", "research", *kind, 192.0, 288.0, 96.0, 0.0, 0.0),
+    )
+    return Answer(history=TeamDays(days, teams))
 
 
 def visitor(feed: Feed, explaining: Explain = explain) -> Visitor:

@@ -1,8 +1,10 @@
 """The page for people over a cluster that teams share: all of it behind real HTTP."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -21,20 +23,20 @@ from tests.fakes.api_server import ApiServer
 from tests.fakes.people import People
 
 ADDRESS = "https://cede.example"
-HOST = {"Host": "cede.example"}
 ENOUGH_S = 30.0
 
 
 class Site:
     """What a browser, or a proxy before the page, does with it."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, url: str, host: str) -> None:
         self.session = session
         self.url = url
+        self._host = {"Host": host}
 
     async def get(self, path: str, **headers: str) -> tuple[int, str]:
         url = self.url + path
-        async with self.session.get(url, headers=HOST | headers) as response:
+        async with self.session.get(url, headers=self._host | headers) as response:
             return response.status, await response.text()
 
     async def post(
@@ -42,7 +44,7 @@ class Site:
     ) -> aiohttp.ClientResponse:
         return await self.session.post(
             self.url + path,
-            headers=HOST | (headers or {}),
+            headers=self._host | (headers or {}),
             allow_redirects=False,
             **options,  # type: ignore[arg-type]
         )
@@ -51,7 +53,7 @@ class Site:
         """The page of whoever has this token, once the server has read the cluster."""
         async with asyncio.timeout(ENOUGH_S):
             while True:
-                url, headers = f"{self.url}api/page", HOST | bearer(token)
+                url, headers = f"{self.url}api/page", self._host | bearer(token)
                 async with self.session.get(url, headers=headers) as response:
                     if response.status != 503:
                         assert response.status == 200, await response.text()
@@ -80,6 +82,23 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def site(server: ApiServer, people: People) -> AsyncIterator[Site]:
+    """At a host name of its own, behind something that ends TLS."""
+    async with running(server, ADDRESS, 0) as site:
+        yield site
+
+
+@pytest.fixture
+async def local_site(server: ApiServer, people: People) -> AsyncIterator[Site]:
+    """At a port of this machine, as one that is forwarded."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with running(server, f"http://127.0.0.1:{port}", port) as site:
+        yield site
+
+
+@asynccontextmanager
+async def running(server: ApiServer, address: str, port: int) -> AsyncIterator[Site]:
     audiences = Audiences("here")
     async with (
         server.client() as client,
@@ -88,12 +107,13 @@ async def site(server: ApiServer, people: People) -> AsyncIterator[Site]:
     ):
         reviews = Reviews(client, lambda: audiences.team_namespaces)
         sessions = Sessions(time.monotonic)
-        access = PeopleAccess(ADDRESS, reviews, sessions, audiences, persons, "http://127.0.0.1:1")
-        runner, port = await Server(access).start(0)
-        running = asyncio.create_task(Live(client, audiences.update).run())
+        access = PeopleAccess(address, reviews, sessions, audiences, persons, "http://127.0.0.1:1")
+        runner, used_port = await Server(access).start(port)
+        following = asyncio.create_task(Live(client, audiences.update).run())
         try:
-            yield Site(session, f"http://127.0.0.1:{port}/")
+            host = address.partition("//")[2]
+            yield Site(session, f"http://127.0.0.1:{used_port}/", host)
         finally:
-            running.cancel()
-            await asyncio.wait([running])
+            following.cancel()
+            await asyncio.wait([following])
             await runner.cleanup()
