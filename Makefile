@@ -112,7 +112,9 @@ fmt: setup-python  ## format the code
 up: setup-cluster  ## start the local cluster with Kueue and Cede
 	@$(LOCAL) up
 
-down:  ## stop the local cluster; only the cache of programs and images is left
+down:  ## stop the local cluster and its page; only the cache of programs and images is left
+	@for config in "$(CACHE)/run/admin.conf" "$$PWD/.venv/kind.conf"; do \
+		[ ! -e "$${config%.conf}.page" ] || $(PYTHON_) -m deploy.demo.page "$$config"; done
 	@if [ -e $(CACHE)/run ]; then deploy/local/setup.sh python && $(LOCAL) down; fi
 	@! command -v kind >/dev/null || ! kind get clusters 2>/dev/null | grep -qx cede || \
 		kind delete cluster --name cede

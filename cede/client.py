@@ -20,9 +20,9 @@ try:
     from cede.commands.command import BadInput, CommandFailed, Options
     from cede.commands.connection import connected, namespace_of
     from cede.commands.jobs import read_jobs
-    from cede.commands.read_job import read_explained
     from cede.commands.resize import SizeChange, set_desired_size
     from cede.commands.submit import create
+    from cede.reading.job import read_explained
     from cede.report import explanation
     from cede.report.explanation import Explanation
     from cede.report.jobs import JobRow

@@ -18,7 +18,7 @@ from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.errors import ApiError
 from cede.kube.lease import Times
-from ledger import books, month_sums, statement
+from ledger import books, day_sums, month_sums, statement
 from ledger.controller import Controller
 from ledger.database import Database, DatabaseError
 from ledger.months import Month, parse_month
@@ -94,7 +94,8 @@ def _head(text: str) -> Head:
 async def run(client: Client, flags: service.Flags, database: Database) -> None:
     """Runs the controller until cancelled."""
     controller = Controller(client, asyncio.Event(), time.time, database)
-    await service.run_replica(controller, client, flags, LEADERSHIP)
+    routes = [day_sums.route(database)]
+    await service.run_replica(controller, client, flags, LEADERSHIP, routes)
 
 
 def print_statement(database: Database, month: Month, table: str, output: str) -> None:

@@ -173,6 +173,12 @@ def rfc3339(seconds: float, *, micro: bool = False) -> str:
 
 # --- the kinds that we use ------------------------------------------------------------------------
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+# whose a token is
+TOKEN_REVIEWS = Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+# what somebody may do
+SUBJECT_ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
 # what its caller may do
 ACCESS_REVIEWS = Kind(
     "authorization.k8s.io",

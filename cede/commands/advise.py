@@ -11,7 +11,7 @@ from cede.api.use_history import parse_history
 from cede.commands.command import DONE, BadInput, Options, read_text
 from cede.commands.connection import connected
 from cede.commands.output import show, warn
-from cede.commands.read import Reader
+from cede.reading.reader import Reader
 from cede.report import advice
 
 FILE = Annotated[

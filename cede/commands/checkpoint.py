@@ -13,11 +13,11 @@ from cede.api.kueue import Job
 from cede.api.objects import JOBS, Key, rfc3339
 from cede.causes.snapshot import leads
 from cede.commands.command import DONE, FAILED, JOB, NAMESPACE, BadInput, CommandFailed, Options
-from cede.commands.connection import connected, namespace_of
+from cede.commands.connection import connected, namespace_of, read_job
 from cede.commands.output import show, warn
-from cede.commands.read import Reader, read_job, read_shared
 from cede.kube.errors import ApiError, NotFound
 from cede.kube.failures import failure_sentence, may_pass
+from cede.reading.reader import Reader, read_shared
 from cede.report.saves import SaveProgress, progress, why_not_now
 
 if TYPE_CHECKING:

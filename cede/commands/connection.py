@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from cede.api import kueue, objects
+from cede.api.objects import Key
 from cede.commands.command import CommandFailed, Options
-from cede.kube.errors import ApiError
+from cede.kube.errors import ApiError, NotFound
 from cede.kube.failures import failure_sentence
 
 # The packages below them take a second to import. Help and completion need none of them.
 if TYPE_CHECKING:
-    from cede.kube.client import HttpClient
+    from cede.kube.client import Client, HttpClient
 
 FIELD_MANAGER = "cede-cli"
 
@@ -46,6 +48,17 @@ def context_of(chosen: Options) -> str:
 
     with _configured():
         return context_name(chosen.kubeconfig, chosen.context)
+
+
+async def read_job(client: "Client", key: Key) -> kueue.Job:
+    """The Job. Raises CommandFailed that says where to look when there is none."""
+    try:
+        return await client.get(objects.JOBS, kueue.Job, key)
+    except NotFound as error:
+        namespace, name = key
+        raise CommandFailed(
+            f"there is no Job {name} in namespace {namespace}: see `cede jobs -n {namespace}`"
+        ) from error
 
 
 @contextmanager

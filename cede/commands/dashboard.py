@@ -1,25 +1,19 @@
 """`cede dashboard`: a page on this machine, with the rights of the person who starts it."""
 
-import secrets
-import time
+import asyncio
 import webbrowser
-from dataclasses import replace
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cede.api.objects import Key
 from cede.commands.command import BadInput, Options
 from cede.commands.connection import connected, context_of
 from cede.commands.output import show
-from cede.commands.read_job import read_explained
-from cede.kube.errors import ApiError
-from cede.kube.failures import failure_sentence
 
 if TYPE_CHECKING:
-    from cede.kube.client import HttpClient
-    from cede.report.explanation import Explanation
+    from cede.dashboard.own_access import OwnAccess
 
 PORT = Annotated[
     int,
@@ -43,44 +37,50 @@ async def dashboard(chosen: Options, port: PORT = 0, no_browser: NO_BROWSER = Fa
     machine can open it, and only with the address that the command prints.
     """
     # what they import takes a second, which other commands need not wait for
-    from cede.dashboard.feed import Feed
+    from cede.dashboard.audience import Audience
+    from cede.dashboard.explaining import explained
+    from cede.dashboard.history import through_api_server
     from cede.dashboard.live import Live
+    from cede.dashboard.own_access import OwnAccess
+    from cede.dashboard.questions import Predictions
     from cede.dashboard.server import Server
+    from cede.dashboard.visitor import Visitor
 
-    context = context_of(chosen)
+    audience = Audience(context_of(chosen))
     async with connected(chosen) as client:
         await client.describe("/version")
-        feed = Feed()
-
-        async def explain(key: Key) -> "Explanation":
-            return await _explain(client, key)
-
+        ask = Predictions().answer
+        visitor = Visitor(
+            audience.feed,
+            partial(explained, client),
+            partial(ask, kubeconfig=chosen.kubeconfig, context=chosen.context),
+            partial(through_api_server, client),
+        )
+        access = OwnAccess(visitor)
         try:
-            runner, address = await Server(feed, explain, secrets.token_urlsafe(32)).start(port)
+            runner, used_port = await Server(access).start(port)
         except OSError as error:
             raise BadInput(
                 f"--port {port} cannot be used ({error.strerror}): choose another, or none for a "
                 f"free one"
             ) from error
         try:
+            address = access.listens(used_port)
             show(chosen, {"address": address}, [f"The page is {address}", "Ctrl-C ends it."])
-            if not no_browser:
-                # a browser in the terminal, such as lynx, returns only when it ends
-                Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-            await Live(client, feed, context).run()
+            async with asyncio.TaskGroup() as group:
+                if not no_browser:
+                    group.create_task(_open(address, access))
+                group.create_task(Live(client, audience.update).run())
         finally:
             await runner.cleanup()
     raise AssertionError("it runs until it is interrupted")
 
 
-async def _explain(client: "HttpClient", key: Key) -> "Explanation":
-    """As `cede explain`; an error becomes the explanation."""
-    from cede.report.explanation import Explanation, explain
+async def _open(address: str, access: "OwnAccess") -> None:
+    """Opens the browser. What leads it to the page is removed once it is there."""
+    from cede.dashboard.redirect import redirect_file
 
-    try:
-        snapshot, warnings = await read_explained(client, key)
-    except ApiError as error:
-        namespace, name = key
-        return Explanation(namespace, name, "Unknown", (failure_sentence(error),))
-    explained = explain(key, snapshot, time.time())
-    return replace(explained, sentences=(*explained.sentences, *warnings))
+    with redirect_file(address) as url:
+        # a browser in the terminal, such as lynx, returns only when it ends
+        Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        await access.opened.wait()

@@ -17,9 +17,9 @@ from cede.causes.snapshot import Deployment
 from cede.commands.command import DONE, FAILED, Options
 from cede.commands.connection import connected
 from cede.commands.output import show
-from cede.commands.read import read_leases
 from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
+from cede.reading.reader import read_leases
 from cede.report.installation import (
     COMPONENTS,
     CRDS,

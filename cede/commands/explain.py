@@ -9,7 +9,7 @@ import typer
 from cede.commands.command import DONE, FAILED, NAMESPACE, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
-from cede.commands.read_job import read_explained
+from cede.reading.job import read_explained
 from cede.report import explanation, text
 
 NAME = Annotated[str, typer.Argument(metavar="WORKLOAD|JOB", help="a Job or a Workload")]

@@ -12,9 +12,9 @@ from cede.api.written_workload import WrittenWorkload
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
-from cede.commands.read import Reader, read_around
 from cede.kube.errors import ApiError
 from cede.kube.failures import failure_sentence, may_pass
+from cede.reading.reader import Reader, read_around
 from cede.report.jobs import JobRow, job_table, rows, without_ages
 from cede.report.text import table
 

@@ -8,9 +8,8 @@ import typer
 from cede.api import kueue, names
 from cede.api.objects import JOBS, PRIORITY_CLASSES, Meta
 from cede.commands.command import DONE, JOB, NAMESPACE, BadInput, Options
-from cede.commands.connection import connected, namespace_of
+from cede.commands.connection import connected, namespace_of, read_job
 from cede.commands.output import show
-from cede.commands.read import read_job
 
 if TYPE_CHECKING:
     from cede.kube.client import Client

@@ -9,9 +9,8 @@ from cede.api import names, sizes
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Key
 from cede.commands.command import DONE, JOB, NAMESPACE, BadInput, Options
-from cede.commands.connection import connected, namespace_of
+from cede.commands.connection import connected, namespace_of, read_job
 from cede.commands.output import show
-from cede.commands.read import read_job
 
 if TYPE_CHECKING:
     from cede.kube.client import Client

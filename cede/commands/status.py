@@ -6,7 +6,7 @@ from dataclasses import asdict
 from cede.commands.command import DONE, Options
 from cede.commands.connection import connected
 from cede.commands.output import show
-from cede.commands.read import read_snapshot
+from cede.reading.reader import read_snapshot
 from cede.report import status as report
 from cede.report import text
 

@@ -1,6 +1,7 @@
 """The page as it is sent: as a whole, and then what changed, by numbered versions."""
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Feed:
 
     def __init__(self) -> None:
         self._page = Page()
-        self._version = 0
+        # A reader may come with a version of another feed. JavaScript's numbers hold 53 bits.
+        self._version = secrets.randbits(31) << 20
         self._messages = deque[Message](maxlen=MAX_KEPT)
         self._changed = asyncio.Condition()
         self._closed = False

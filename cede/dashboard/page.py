@@ -69,13 +69,14 @@ def _key(row: JobRow) -> str:
 def _cluster(view: View, teams: Mapping[str, TeamRow], context: str, now: float) -> Cluster:
     # a policy that may not be read is no policy that is missing
     hidden = () if view.sees_policy else (view.rights,)
+    sentences = [unread.sentence for unread in view.unreadable]
     snapshot = Snapshot(
         policy=view.policy,
         allocations=view.allocations,
         cessions=view.cessions,
         queues=view.queues,
         leases=view.leases,
-        unreadable=(*view.unreadable, *hidden),
+        unreadable=(*sentences, *hidden),
     )
     facts = status(snapshot, now)
     problems = () if view.reading else _without(facts.attention, hidden)

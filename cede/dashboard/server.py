@@ -1,33 +1,27 @@
-"""The web server of the page: its files, the facts, and the stream of changes."""
+"""The web server of the page: its files, the facts, the stream of changes, and questions."""
 
-import hmac
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import web
 
-from cede.api.objects import Key
-from cede.dashboard.feed import Feed
-from cede.report.explanation import Explanation
+from cede.dashboard.questions import BadQuestion, read_question
+from cede.dashboard.static_files import StaticFiles
+from cede.dashboard.visitor import Access
 
 log = logging.getLogger(__name__)
-Explain = Callable[[Key], Awaitable[Explanation]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LOOPBACK = "127.0.0.1"
-STATIC = {
-    "index.html": "text/html",
-    "page.css": "text/css",
-    "page.mjs": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
-"""The files of the page, and what they are."""
 DATA = "/api/"
-"""What begins so needs the token."""
-MAX_STREAMS = 32
+"""What begins so is for visitors only."""
+MAX_STREAMS = 256
 MAX_DIGITS = 18
 """Of a version."""
+MAX_BODY_BYTES = 1 << 18
+MAX_HEADER_BYTES = 1 << 14
+"""A token that names many groups is long."""
 HEADERS = {
     # only what this server sends; no inline script or style, no frame, no form
     "Content-Security-Policy": (
@@ -44,55 +38,59 @@ HEADERS = {
 
 
 class Server:
-    """Answers on one port of this machine. `token` is asked for with every request for facts."""
+    """Answers on one port those whom `access` lets in."""
 
-    def __init__(self, feed: Feed, explain: Explain, token: str) -> None:
-        self._feed = feed
-        self._explain = explain
-        self._token = token
-        self._port = 0
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._streams = 0
-        folder = files("cede.dashboard") / "static"
-        self._files = {name: (folder / name).read_bytes() for name in STATIC}
+        self._files = StaticFiles()
 
-    async def start(self, port: int) -> tuple[web.AppRunner, str]:
-        """The runner, to be cleaned up at the end, and the address; port 0: a free one. Raises
+    async def start(
+        self, port: int, host: str = LOOPBACK, tls: ssl.SSLContext | None = None
+    ) -> tuple[web.AppRunner, int]:
+        """The runner, to be cleaned up at the end, and the port; port 0: a free one. Raises
         OSError when the port is not free."""
-        app = web.Application(middlewares=[self._guard])
+        app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY_BYTES)
         app.add_routes(
             [
-                web.get("/", self._file),
-                web.get("/{name}", self._file),
+                web.get(f"{DATA}me", self._me),
                 web.get(f"{DATA}page", self._page),
                 web.get(f"{DATA}changes", self._changes),
+                web.get(f"{DATA}history", self._history),
                 web.get(f"{DATA}explain/{{namespace}}/{{name}}", self._explanation),
+                web.post(f"{DATA}whatif", self._prediction),
+                *self._access.routes(),
+                web.get("/", self._files.answer),
+                web.get("/{name}", self._files.answer),
             ]
         )
         app.on_shutdown.append(self._close)
         # a stream whose reader is gone ends at once
         runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+            app,
+            access_log=None,
+            shutdown_timeout=1.0,
+            handler_cancellation=True,
+            max_field_size=MAX_HEADER_BYTES,
         )
         await runner.setup()
         try:
-            await web.TCPSite(runner, LOOPBACK, port).start()
+            await web.TCPSite(runner, host, port, ssl_context=tls).start()
         except OSError:
             await runner.cleanup()
             raise
-        self._port = runner.addresses[0][1]
-        return runner, f"http://{LOOPBACK}:{self._port}/#token={self._token}"
+        return runner, runner.addresses[0][1]
 
     async def _close(self, _: web.Application) -> None:
-        await self._feed.close()
+        await self._access.close()
 
-    # --- who may ask ------------------------------------------------------------------------------
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            self._check(request)
+            self._access.check(request)
             response = await handler(request)
         except web.HTTPException as error:
-            error.headers.update(HEADERS)
+            _harden(error)
             raise
         # nothing that somebody sends, or that a cluster contains, ends in a bare answer
         except Exception as error:
@@ -101,35 +99,22 @@ class Server:
                 text=f"this cannot be answered ({type(error).__name__}: {error})\n", headers=HEADERS
             ) from error
         if not response.prepared:
-            response.headers.update(HEADERS)
+            _harden(response)
         return response
 
-    def _check(self, request: web.Request) -> None:
-        """Raises what refuses the request."""
-        # a name of somebody else that resolves to this machine (DNS rebinding)
-        if request.host not in (f"{LOOPBACK}:{self._port}", f"localhost:{self._port}"):
-            raise web.HTTPMisdirectedRequest(text=f"this is http://{LOOPBACK}:{self._port}/\n")
-        if not request.path.startswith(DATA):
-            return
-        given = request.headers.get(hdrs.AUTHORIZATION, "")
-        # bytes that are no UTF-8 are surrogates here
-        sent = given.encode(errors="surrogateescape")
-        if not hmac.compare_digest(sent, f"Bearer {self._token}".encode()):
-            raise web.HTTPUnauthorized(text="open the address that `cede dashboard` printed\n")
-
     # --- answers ----------------------------------------------------------------------------------
-    async def _file(self, request: web.Request) -> web.Response:
-        name = request.match_info.get("name") or "index.html"
-        if name not in STATIC:
-            raise web.HTTPNotFound(text=f"there is no {name}\n")
-        return web.Response(body=self._files[name], content_type=STATIC[name], charset="utf-8")
+    async def _me(self, request: web.Request) -> web.Response:
+        visitor = await self._access.visitor(request)
+        return _json({"user": visitor.user, "signedIn": visitor.signed_in})
 
-    async def _page(self, _: web.Request) -> web.Response:
-        response = web.Response(body=self._feed.whole(), content_type="application/json")
+    async def _page(self, request: web.Request) -> web.Response:
+        visitor = await self._access.visitor(request)
+        response = web.Response(body=visitor.feed.whole(), content_type="application/json")
         response.enable_compression()
         return response
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
+        visitor = await self._access.visitor(request)
         text = request.query.get("after", "")
         if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
             raise web.HTTPBadRequest(text="`after` is not a version: it should be a number\n")
@@ -142,16 +127,42 @@ class Server:
         await response.prepare(request)
         self._streams += 1
         try:
-            async for message in self._feed.after(int(text)):
+            async for message in visitor.feed.after(int(text)):
+                present = await self._access.visitor(request)
+                if present.feed is not visitor.feed:
+                    # other rights: the reader connects again, and reads all again
+                    break
                 await response.write(message)
-        except ConnectionResetError:
-            # the page was closed
+        except (ConnectionResetError, web.HTTPException):
+            # the page was closed, or its reader is not let in any more
             pass
         finally:
             self._streams -= 1
         return response
 
     async def _explanation(self, request: web.Request) -> web.Response:
+        visitor = await self._access.visitor(request)
         key = request.match_info["namespace"], request.match_info["name"]
-        explanation = await self._explain(key)
-        return web.Response(body=msgspec.json.encode(explanation), content_type="application/json")
+        return _json(await visitor.explain(key))
+
+    async def _prediction(self, request: web.Request) -> web.Response:
+        visitor = await self._access.visitor(request)
+        try:
+            question = read_question(await request.read())
+        except BadQuestion as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        return _json(await visitor.predict(question))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        visitor = await self._access.visitor(request)
+        return _json(await visitor.history())
+
+
+def _harden(response: web.StreamResponse) -> None:
+    """A page of its own may be stricter or laxer in what it sets itself."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+def _json(content: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(content), content_type="application/json")

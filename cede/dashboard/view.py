@@ -16,6 +16,15 @@ MAX_WATCHED = 28
 
 
 @dataclass(frozen=True)
+class UnreadObject:
+    """One that this version cannot read."""
+
+    kind: str
+    namespace: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class View:
     """`leases`, `incomplete` and `priority_classes` are as in a Snapshot."""
 
@@ -30,16 +39,26 @@ class View:
     cohorts: Sequence[Cohort] = ()
     priority_classes: frozenset[str] | None = None
     incomplete: frozenset[str] = frozenset()
-    # a sentence for each object that this version cannot read
-    unreadable: Sequence[str] = ()
-    # what the reader may not read, in one sentence; empty: all may be read
-    rights: str = ""
+    unreadable: Sequence[UnreadObject] = ()
+    # plurals of the kinds that the reader may not read
+    hidden_kinds: frozenset[str] = frozenset()
+    # the namespaces of all teams
+    team_namespaces: frozenset[str] = frozenset()
+    # those of them whose jobs the reader may not read
+    hidden_namespaces: frozenset[str] = frozenset()
+    # those whose jobs are not watched, because there are too many
+    left_out: frozenset[str] = frozenset()
     # whether the reader sees the policy; without it, "there is none" would be wrong
     sees_policy: bool = True
     # why the API server does not answer; empty if it does
     trouble: str = ""
     # whether the first lists are not complete yet
     reading: bool = False
+
+    @property
+    def rights(self) -> str:
+        """What the reader may not read, in one sentence; empty: all may be read."""
+        return rights_sentence(self.hidden_kinds, self.hidden_namespaces, self.left_out)
 
     def around(self) -> Snapshot:
         """What surrounds the jobs of one namespace, as `cede jobs -n` reads it: without the

@@ -12,7 +12,7 @@ from cede.api.policy import ClusterPolicy
 from cede.api.written_workload import WrittenWorkload
 from cede.causes.snapshot import COMPONENT_BY_LEASE
 from cede.dashboard.rights import EVERYWHERE, readable_namespaces
-from cede.dashboard.view import MAX_WATCHED, View, rights_sentence
+from cede.dashboard.view import MAX_WATCHED, UnreadObject, View
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import MUTE_S, HttpClient
 from cede.kube.errors import ApiError, Unreadable
@@ -102,7 +102,7 @@ class Watches:
             if self._leases.synced.is_set()
         }
         policies = self._policies.all()
-        hidden = [cache.kind.plural for cache in self._shared if cache.trouble]
+        hidden = frozenset(cache.kind.plural for cache in self._shared if cache.trouble)
         return View(
             policy=policies[0] if policies else None,
             allocations=self._allocations.all(),
@@ -120,7 +120,10 @@ class Watches:
                 if cache.unreadable or not cache.synced.is_set()
             ),
             unreadable=self._unreadable(),
-            rights=rights_sentence(hidden, self._hidden_namespaces(), self._left_out),
+            hidden_kinds=hidden,
+            team_namespaces=self._team_namespaces,
+            hidden_namespaces=self._hidden_namespaces(),
+            left_out=self._left_out,
             sees_policy=self._policies.synced.is_set(),
             trouble=self._trouble,
             reading=not self._complete(),
@@ -130,17 +133,21 @@ class Watches:
         """None: not known."""
         return frozenset(item.metadata.name for item in self._classes.all()) or None
 
-    def _unreadable(self) -> list[str]:
+    def _unreadable(self) -> list[UnreadObject]:
         return [
             # a cache keeps the text of the error, which begins with its status
-            failure_sentence(Unreadable(reason.partition(": ")[2], key))
+            UnreadObject(
+                cache.kind.plural,
+                key[0],
+                failure_sentence(Unreadable(reason.partition(": ")[2], key)),
+            )
             for cache in self._all()
             for key, reason in cache.unreadable.items()
         ]
 
-    def _hidden_namespaces(self) -> Iterable[str]:
+    def _hidden_namespaces(self) -> frozenset[str]:
         if not self._rights_known or EVERYWHERE in self._jobs:
-            return ()
+            return frozenset()
         return self._team_namespaces - self._jobs.keys() - self._left_out
 
     def _complete(self) -> bool:

@@ -1,6 +1,6 @@
 """Serves health checks and metrics on a port of its own."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -8,8 +8,10 @@ from prometheus_client import generate_latest
 
 
 @asynccontextmanager
-async def serve(port: int, ready: Callable[[], bool], host: str = "") -> AsyncIterator[int]:
-    """Serves /healthz, /readyz and /metrics for as long as the context lasts; yields the port.
+async def serve(
+    port: int, ready: Callable[[], bool], host: str = "", routes: Iterable[web.RouteDef] = ()
+) -> AsyncIterator[int]:
+    """Serves /healthz, /readyz, /metrics and `routes` while the context lasts; yields the port.
 
     /readyz is 200 while `ready` returns True, and 503 otherwise. Port 0 selects a free port.
     """
@@ -30,6 +32,7 @@ async def serve(port: int, ready: Callable[[], bool], host: str = "") -> AsyncIt
     app.add_routes(
         [web.get("/healthz", alive), web.get("/readyz", readiness), web.get("/metrics", metrics)]
     )
+    app.add_routes(routes)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from aiohttp import web
 from prometheus_client import Gauge
 
 from cede.api import names
@@ -93,12 +94,17 @@ class Leadership:
 
 
 async def run_replica(
-    controller: Controller, client: Client, flags: Flags, leadership: Leadership
+    controller: Controller,
+    client: Client,
+    flags: Flags,
+    leadership: Leadership,
+    routes: Iterable[web.RouteDef] = (),
 ) -> None:
     """Keeps the caches, and makes passes while we lead, until cancelled.
 
     A replica that does not lead is a warm standby: its caches are synced before it may lead. One
     that loses the lease is a standby again. Raises Stalled when we led and finished no pass.
+    `routes` are answered beside the health checks, by every replica.
     """
     progress = Progress(leadership.stalled_after_s)
     key = (names.SYSTEM_NAMESPACE, leadership.lease)
@@ -120,7 +126,7 @@ async def run_replica(
     async def passes() -> None:
         await loop.run(controller.reconcile, controller.wake, finished=finished)
 
-    async with asyncio.TaskGroup() as tasks, health.serve(flags.port, is_ready):
+    async with asyncio.TaskGroup() as tasks, health.serve(flags.port, is_ready, routes=routes):
         for cache in controller.caches:
             tasks.create_task(cache.run())
         for cache in controller.needed_caches:

@@ -1,4 +1,5 @@
-"""python -m deploy.demo: runs the demo on a cluster; leaves demo.json, demo.png and demo.svg."""
+"""python -m deploy.demo: runs the demo on a cluster; leaves demo.json, demo.png, demo.svg, and a
+picture of the page."""
 
 import argparse
 import asyncio
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from cede.kube.connection import connect
 from cede.kube.errors import ApiError
-from deploy.demo import scenario
+from deploy.demo import page, scenario
+from deploy.demo.browser import chromium
+from deploy.demo.camera import NO_BROWSER, camera
 from deploy.demo.chart import draw, save
 from deploy.demo.cluster_watch import watch_cluster
 from deploy.demo.driver import Driver
@@ -23,6 +26,7 @@ FULL_SIZE = 8
 """The accelerators of the cluster."""
 TITLE = "research cedes 4 of 8 accelerators to vision"
 OUTPUTS = ("demo.json", "demo.png", "demo.svg")
+PICTURE = "demo-page.png"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,8 +51,24 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def run(kubectl: Kubectl, screen: Screen) -> Record:
-    """Runs all of the demo. Raises TimeoutError, KubectlFailed or ApiError."""
+async def run(kubectl: Kubectl, screen: Screen, picture: Path) -> tuple[Record, list[str]]:
+    """Runs all of the demo beside its page: what was measured, and sentences about the page. Raises
+    TimeoutError, KubectlFailed or ApiError."""
+    try:
+        shown = page.start(kubectl.kubeconfig)
+    except page.NoPage as error:
+        return await story(kubectl, screen), [f"There is no page: {error}."]
+    screen.report(f"All of it live on a page: {shown.address}")
+    stays = f"The page stays until `make down`: {shown.address}"
+    if not chromium():
+        return await story(kubectl, screen), [NO_BROWSER, stays]
+    async with camera(shown.address, picture) as taking:
+        record = await story(kubectl, screen)
+        return record, [await taking.outcome(), stays]
+
+
+async def story(kubectl: Kubectl, screen: Screen) -> Record:
+    """Raises TimeoutError, KubectlFailed or ApiError."""
     record = Record()
     wake = asyncio.Event()
     async with (
@@ -71,10 +91,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     screen = Screen(FULL_SIZE)
     started = time.time()
     # those of an earlier run
-    for name in OUTPUTS:
+    for name in (*OUTPUTS, PICTURE):
         (args.out / name).unlink(missing_ok=True)
     try:
-        record = asyncio.run(run(Kubectl(args.kubectl, args.kubeconfig), screen))
+        kubectl = Kubectl(args.kubectl, args.kubeconfig)
+        record, sentences = asyncio.run(run(kubectl, screen, args.out.resolve() / PICTURE))
         stages = json.loads(args.stages) | {"story_s": time.time() - started}
         values = summary(record, FULL_SIZE, stages)
     except (TimeoutError, KubectlFailed, ValueError, LookupError, ApiError) as error:
@@ -84,7 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     (args.out / "demo.json").write_text(json.dumps(measured(values), indent=1) + "\n")
     save(draw(record.holdings, record.marks, record.steps, FULL_SIZE, TITLE), args.out, "demo")
     print(f"\n{record.cession}\n{table(values)}\n")
-    print(f"  {', '.join(OUTPUTS)} are in {args.out.resolve()}", flush=True)
+    print(f"  {', '.join(OUTPUTS)} are in {args.out.resolve()}")
+    print("".join(f"  {sentence}\n" for sentence in sentences), end="", flush=True)
     if problems := defects(values):
         print(f"  This is a defect: {'; '.join(problems)}.", file=sys.stderr)
         return 1

@@ -18,14 +18,14 @@ import aiohttp
 from kubernetes.aio.client.configuration import Configuration
 
 from cede.api.objects import JOBS, Json
+from cede.dashboard.audience import Audience
 from cede.dashboard.feed import Feed
 from cede.dashboard.live import Live
-from cede.dashboard.server import Server
 from cede.kube.client import HttpClient
+from deploy.demo.browser import Browser, chromium, chromium_running, new_page
 from tests.builders.shared_cluster import job, put_large_cluster
 from tests.fakes.api_server import ApiServer
-from tests.harness.browser import Browser, chromium, chromium_running, new_page
-from tests.harness.page_reader import explain
+from tests.harness.page_reader import served, visitor
 
 CHANGES = 10
 CHANGED = "team-050/job-0000/Job"
@@ -101,14 +101,17 @@ async def _update_ms(client: HttpClient, page: Browser, size: int) -> float:
 
 
 async def measure(url: str) -> Json:
-    feed = Feed()
-    runner, address = await Server(feed, explain, "token").start(0)
+    audience = Audience("bench")
+    feed = audience.feed
     configuration = Configuration()
     configuration.host = url
-    async with aiohttp.ClientSession(read_bufsize=1 << 21) as session:
+    async with (
+        served(visitor(feed)) as address,
+        aiohttp.ClientSession(read_bufsize=1 << 21) as session,
+    ):
         client = HttpClient(session, configuration, "bench")
         began = time.perf_counter()
-        running = asyncio.create_task(Live(client, feed, "bench").run())
+        running = asyncio.create_task(Live(client, audience.update).run())
         await until_complete(feed)
         read_s = time.perf_counter() - began
         whole = feed.whole()
@@ -123,7 +126,6 @@ async def measure(url: str) -> Json:
             figures |= await in_browser(client, address)
         running.cancel()
         await asyncio.wait([running])
-    await runner.cleanup()
     return figures
 
 

@@ -8,10 +8,17 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from cede.api.objects import Json, Key
+from cede.api.team_days import Day, TeamDay, TeamDays
+from cede.dashboard.audience import Audience
 from cede.dashboard.feed import Feed
+from cede.dashboard.history import Answer
 from cede.dashboard.live import Live
+from cede.dashboard.own_access import OwnAccess
+from cede.dashboard.questions import Question
 from cede.dashboard.server import Server
+from cede.dashboard.visitor import Explain, Visitor
 from cede.kube.client import HttpClient
+from cede.prediction import Prediction
 from cede.report.explanation import Explanation
 
 TOKEN = "the-token"
@@ -20,6 +27,42 @@ ENOUGH_S = 20.0
 
 async def explain(key: Key) -> Explanation:
     return Explanation(*key, "Running", (f"{key[1]} runs.", "<b>It</b> is no markup."))
+
+
+async def predict(question: Question) -> Prediction:
+    return Prediction(0, f"{question.question} <b>changes</b> nothing.\n")
+
+
+async def history() -> Answer:
+    """Of two days, with a gap in the second and nothing seen of the third."""
+    days = (
+        Day("2026-11-20", 24.0, 24.0),
+        Day("2026-11-21", 18.0, 24.0, ("the ledger did not run",)),
+        Day("2026-11-22", 0.0, 10.0, ("the API server was silent",)),
+    )
+    kind = ("a100-80g", "nvidia.com/gpu")
+    teams = (
+        TeamDay("2026-11-20", "vision", *kind, 384.0, 288.0, 0.0, 96.0, 0.0),
+        TeamDay("2026-11-21", "vision", *kind, 288.0, 200.0, 0.0, 60.0, 28.0),
+        TeamDay("2026-11-20", "research", *kind, 192.0, 288.0, 96.0, 0.0, 0.0),
+    )
+    return Answer(history=TeamDays(days, teams))
+
+
+def visitor(feed: Feed, explaining: Explain = explain) -> Visitor:
+    """Somebody whose questions get an answer without a cluster."""
+    return Visitor(feed, explaining, predict, history)
+
+
+@asynccontextmanager
+async def served(visitor: Visitor) -> AsyncIterator[str]:
+    """The address of a page for this visitor."""
+    access = OwnAccess(visitor, TOKEN)
+    runner, port = await Server(access).start(0)
+    try:
+        yield access.listens(port)
+    finally:
+        await runner.cleanup()
 
 
 class Reader:
@@ -73,10 +116,12 @@ def _has(row: Json | None, values: dict[str, object]) -> bool:
 @asynccontextmanager
 async def page_of(client: HttpClient) -> AsyncIterator[Reader]:
     """The page of the cluster of this client, once it has read all that it may."""
-    feed = Feed()
-    runner, address = await Server(feed, explain, TOKEN).start(0)
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ENOUGH_S)) as session:
-        running = asyncio.create_task(Live(client, feed, "here").run())
+    audience = Audience("here")
+    async with (
+        served(visitor(audience.feed)) as address,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ENOUGH_S)) as session,
+    ):
+        running = asyncio.create_task(Live(client, audience.update).run())
         try:
             reader = Reader(session, address)
             await reader.until("cluster", "cluster", reading=False)
@@ -84,4 +129,3 @@ async def page_of(client: HttpClient) -> AsyncIterator[Reader]:
         finally:
             running.cancel()
             await asyncio.wait([running])
-            await runner.cleanup()

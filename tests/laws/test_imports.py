@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from cede.dashboard.server import STATIC
+from cede.dashboard.static_files import StaticFiles
 from tests.laws.sources import (
     PACKAGES,
     PROJECT,
@@ -120,7 +120,7 @@ def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("cede-*.whl")
     names = ZipFile(wheel).namelist()
-    assert set(STATIC) == {
+    assert StaticFiles().names == {
         name.removeprefix(PAGE_FILES) for name in names if name.startswith(PAGE_FILES)
     }
 

@@ -214,8 +214,22 @@ def check_python(words: list[str]) -> None:
         read_flags(words[3:])
 
 
+def forwardable_ports() -> set[tuple[str, str]]:
+    """(service/NAME, port) of the Services of all components."""
+    files = (TREE / "deploy/components").glob("*/service.yaml")
+    services = [yaml.safe_load(file.read_text()) for file in files]
+    return {
+        (f"service/{service['metadata']['name']}", str(port["port"]))
+        for service in services
+        for port in service["spec"]["ports"]
+    }
+
+
 def check_kubectl(words: list[str]) -> None:
     verb = words[1]
+    if verb == "port-forward":
+        assert tuple(words[-2:]) in forwardable_ports()
+        return
     assert verb in {"annotate", "apply", "delete", "describe", "exec", "get", "explain", "wait"}
     if verb == "exec":
         command = words[words.index("--") + 1 :]

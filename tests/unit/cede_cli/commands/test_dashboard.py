@@ -70,7 +70,9 @@ async def test_the_address_leads_to_the_page_until_it_is_interrupted(
     }
 
 
-async def test_it_opens_the_browser_with_the_address(server: ApiServer, tmp_path: Path) -> None:
+async def test_it_opens_the_browser_without_the_token_in_an_argument(
+    server: ApiServer, tmp_path: Path
+) -> None:
     server.admission_hook = reviews(EVERYWHERE)
     opened = tmp_path / "opened"
     os.mkfifo(opened)
@@ -79,10 +81,24 @@ async def test_it_opens_the_browser_with_the_address(server: ApiServer, tmp_path
     browser.chmod(0o755)
     config = kubeconfig(tmp_path / "config", server.url)
     async with started(config, "-o", "json", BROWSER=f"{browser} %s") as process:
-        address = (await asyncio.to_thread(opened.read_text)).strip()
+        url = (await asyncio.to_thread(opened.read_text)).strip()
         assert process.stdout is not None
         lines = [(await process.stdout.readline()).decode() for _ in range(3)]
-        assert json.loads("".join(lines)) == {"address": address}
+        address = json.loads("".join(lines))["address"]
+        page, _, token = address.partition("#token=")
+        assert token not in url
+        file = Path(url.removeprefix("file://"))
+        assert f"url={address}" in await asyncio.to_thread(file.read_text)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{page}api/me", headers=headers) as response,
+        ):
+            assert response.status == 200
+        async with asyncio.timeout(ENOUGH_S):
+            # the page was reached; nothing tells when a file is removed
+            while file.parent.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def test_a_port_that_is_taken_is_bad_input(server: ApiServer, cede: Run) -> None:

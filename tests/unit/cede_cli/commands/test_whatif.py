@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from cede.cli import main
-from cede.commands import whatif
 from scheduler import snapshot_dump
 from tests.builders.pictures import NOW, ClusterOf, JobOf, manifest
 
@@ -74,7 +73,7 @@ def test_without_the_program_one_line_says_where_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As where only the wheel is installed, or somebody else's package of this name."""
-    monkeypatch.setattr(whatif, "PROGRAM", "wheel_only")
+    monkeypatch.setattr("cede.prediction.PROGRAM", "wheel_only")
     code = main(["whatif", "drain", "n1"])
     errors = capsys.readouterr().err
     assert (code, len(errors.splitlines())) == (2, 1)

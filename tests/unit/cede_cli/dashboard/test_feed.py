@@ -10,6 +10,12 @@ from cede.dashboard.feed import ALIVE, MAX_KEPT, Feed
 from cede.dashboard.page import THE_CLUSTER, Page, with_trouble
 
 
+@pytest.fixture(autouse=True)
+def from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions begin anywhere."""
+    monkeypatch.setattr("secrets.randbits", lambda _: 0)
+
+
 def page(number: int) -> Page:
     return with_trouble(Page(), str(number))
 
@@ -72,3 +78,13 @@ async def test_a_text_with_line_breaks_stays_one_line() -> None:
     cluster = replace(Page().cluster[THE_CLUSTER], trouble="two\n\nlines\r")
     await feed.update(replace(Page(), cluster={THE_CLUSTER: cluster}))
     assert len(await first(feed, 0)) == 3
+
+
+async def test_a_version_of_another_feed_is_none_of_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("secrets.randbits", lambda _: 7)
+    version = json.loads((await feed_at(3)).whole())["version"]
+    assert version < 2**53
+    monkeypatch.setattr("secrets.randbits", lambda _: 8)
+    assert (await first(await feed_at(3), version))[1] == "event: reload"

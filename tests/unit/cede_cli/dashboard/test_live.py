@@ -7,7 +7,6 @@ import pytest
 
 from cede.api.objects import CESSIONS, JOBS
 from cede.dashboard import live
-from cede.dashboard.page import Page
 from tests.builders.shared_cluster import job
 from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
@@ -50,18 +49,3 @@ async def test_many_changes_within_an_interval_are_one_update(
         passed_s = time.monotonic() - began
         assert row["desired"] == 199
         assert (await reader.page())["version"] - version <= passed_s + 2
-
-
-async def test_a_page_that_cannot_be_made_ends_nothing(
-    server: ApiServer, reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> Page:
-        raise ValueError("no page")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(live, "page", fail)
-        server.remove(CESSIONS, ("", "vision-detector-77hqz"))
-        trouble = "the page cannot be made (ValueError: no page)"
-        await reader.until("cluster", "cluster", trouble=trouble)
-    server.remove(CESSIONS, ("", "speech-asr-large-m2m4w"))
-    await reader.until("cluster", "cluster", trouble="")

@@ -57,8 +57,10 @@ def test_problems_are_those_of_cede_status() -> None:
 def test_a_policy_that_may_not_be_read_is_no_missing_policy() -> None:
     missing = cluster(replace(VIEW, policy=None)).attention
     assert missing[0].startswith("there is no ClusterPolicy")
-    hidden = replace(VIEW, policy=None, sees_policy=False, rights="you may not")
-    assert (cluster(hidden).attention, cluster(hidden).rights) == ((), "you may not")
+    kinds = frozenset({"clusterpolicies"})
+    hidden = cluster(replace(VIEW, policy=None, sees_policy=False, hidden_kinds=kinds))
+    assert hidden.attention == ()
+    assert hidden.rights == "Not shown, because you may not read it: clusterpolicies."
 
 
 def test_nothing_is_a_problem_before_all_was_read() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.resources import files
 
 import aiohttp
 import pytest
@@ -12,61 +11,10 @@ import pytest
 from cede.api.objects import CESSIONS, Key
 from cede.dashboard import server as server_module
 from cede.dashboard.feed import Feed
-from cede.dashboard.server import STATIC, Server
 from cede.report.explanation import Explanation
 from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
-from tests.harness.page_reader import TOKEN, Reader, explain
-
-DATA = ("api/page", "api/changes?after=0", "api/explain/research/gpt-7b")
-
-
-# --- who may ask ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("path", DATA)
-@pytest.mark.parametrize(
-    "credentials",
-    [
-        pytest.param("", id="none"),
-        pytest.param("Bearer another", id="wrong"),
-        pytest.param("Bearer the-tokén", id="not ASCII"),
-        pytest.param(TOKEN, id="no scheme"),
-    ],
-)
-async def test_facts_need_the_token(reader: Reader, path: str, credentials: str) -> None:
-    status, text = await reader.get(path, Authorization=credentials)
-    assert (status, text) == (401, "open the address that `cede dashboard` printed\n")
-
-
-async def test_bytes_that_are_no_text_are_no_token(reader: Reader) -> None:
-    host = reader.url.removeprefix("http://").rstrip("/")
-    incoming, outgoing = await asyncio.open_connection(*host.split(":"))
-    outgoing.write(f"GET /api/page HTTP/1.0\r\nHost: {host}\r\n".encode())
-    outgoing.write(b"Authorization: Bearer \xff\r\n\r\n")
-    async with asyncio.timeout(20):
-        status = await incoming.readline()
-    outgoing.close()
-    assert b" 401 " in status
-
-
-async def test_the_token_in_the_address_is_no_credential(reader: Reader) -> None:
-    status, _ = await reader.get(f"api/page?token={TOKEN}", Authorization="")
-    assert status == 401
-
-
-@pytest.mark.parametrize("path", ["", "page.mjs", *DATA])
-async def test_another_host_name_that_leads_here_is_refused(reader: Reader, path: str) -> None:
-    """DNS rebinding: a page of somebody else whose name resolves to this machine."""
-    assert (await reader.get(path, Host="evil.example"))[0] == 421
-    assert (await reader.get(path, Host="127.0.0.1:1"))[0] == 421
-
-
-async def test_localhost_is_this_machine_too(reader: Reader) -> None:
-    port = reader.url.rstrip("/").rpartition(":")[2]
-    assert (await reader.get("", Host=f"localhost:{port}"))[0] == 200
-
-
-async def test_it_listens_on_this_machine_only(reader: Reader) -> None:
-    assert reader.url.startswith("http://127.0.0.1:")
+from tests.harness.page_reader import TOKEN, Reader, served, visitor
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
@@ -87,27 +35,6 @@ async def test_every_answer_has_the_strict_headers(reader: Reader, path: str) ->
         assert response.headers["Referrer-Policy"] == "no-referrer"
         assert response.headers["Cache-Control"] == "no-store"
         assert "Access-Control-Allow-Origin" not in response.headers
-
-
-# --- files ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", STATIC)
-async def test_a_file_of_the_page_is_sent_as_what_it_is(reader: Reader, name: str) -> None:
-    async with reader.session.get(reader.url + name) as response:
-        assert (response.status, response.content_type) == (200, STATIC[name])
-
-
-def test_the_page_names_no_other_machine_and_has_no_inline_code() -> None:
-    folder = files("cede.dashboard") / "static"
-    assert {entry.name for entry in folder.iterdir()} == set(STATIC)
-    texts = {name: (folder / name).read_text() for name in STATIC}
-    for name, text in texts.items():
-        assert "//" not in text.replace("http://www.w3.org/2000/svg", "") or name == "page.mjs"
-        assert "http" not in text.replace("http://www.w3.org/2000/svg", ""), name
-    html = texts["index.html"]
-    assert "style=" not in html
-    assert " on" not in html.replace(" only", "").replace(" one", "")
-    for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
-        assert sink not in texts["page.mjs"]
 
 
 # --- facts ----------------------------------------------------------------------------------------
@@ -144,16 +71,15 @@ async def test_a_fault_of_an_explanation_is_an_answer_with_the_strict_headers() 
     async def fails(_: Key) -> Explanation:
         raise KeyError("a queue that is gone")
 
-    runner, address = await Server(Feed(), fails, TOKEN).start(0)
-    url = f"{address.partition('#')[0]}api/explain/research/gpt-7b"
-    try:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as response:
-            assert response.status == 500
-            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-            text = await response.text()
-    finally:
-        await runner.cleanup()
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        served(visitor(Feed(), fails)) as address,
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(f"{address.partition('#')[0]}api/explain/research/gpt-7b") as response,
+    ):
+        assert response.status == 500
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        text = await response.text()
     assert text == "this cannot be answered (KeyError: 'a queue that is gone')\n"
 
 
@@ -187,10 +113,8 @@ async def first_stream(reader: Reader) -> AsyncIterator[None]:
 
 async def test_its_streams_end_with_it() -> None:
     feed = Feed()
-    runner, address = await Server(feed, explain, TOKEN).start(0)
-    url = address.partition("#")[0]
     async with aiohttp.ClientSession() as session:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with session.get(f"{url}api/changes?after=0", headers=headers) as response:
-            await runner.cleanup()
-            assert await response.content.read() == b""
+        async with served(visitor(feed)) as address:
+            url = f"{address.partition('#')[0]}api/changes?after=0"
+            response = await session.get(url, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert (await response.content.read()).startswith(b"id: ")

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 from cede.api import kueue, names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.objects import Key, Kind
+from cede.api.objects import Kind
 from cede.api.policy import ClusterPolicy
 from cede.causes.queue import KUEUE, KUEUE_NAMESPACE
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, Snapshot
-from cede.commands.command import CommandFailed
 from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
 
@@ -126,14 +125,3 @@ async def read_leases(client: "Client") -> dict[str, kueue.Lease | None]:
         except Forbidden:
             continue
     return leases
-
-
-async def read_job(client: "Client", key: Key) -> kueue.Job:
-    """The Job. Raises CommandFailed that says where to look when there is none."""
-    try:
-        return await client.get(objects.JOBS, kueue.Job, key)
-    except NotFound as error:
-        namespace, name = key
-        raise CommandFailed(
-            f"there is no Job {name} in namespace {namespace}: see `cede jobs -n {namespace}`"
-        ) from error

@@ -1,4 +1,4 @@
-"""A headless Chromium that a test drives over its DevTools protocol."""
+"""A headless Chromium, driven over its DevTools protocol."""
 
 import asyncio
 import base64

@@ -10,8 +10,8 @@ from cede.api.pod_state import Event, ObservedPod
 from cede.api.written_workload import WrittenWorkload
 from cede.causes.snapshot import Snapshot
 from cede.causes.workload_state import current
-from cede.commands.read import Reader, read_around
 from cede.kube.errors import Forbidden, NotFound
+from cede.reading.reader import Reader, read_around
 
 if TYPE_CHECKING:
     from cede.kube.client import Client

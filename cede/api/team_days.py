@@ -1,0 +1,43 @@
+"""PURE. What teams owned, used, borrowed and lent day by day, as the ledger sends it."""
+
+from dataclasses import dataclass
+
+SERVICE = "cede-ledger"
+PORT_NAME = "metrics"
+PATH = "/v1/team-days"
+DAYS = 30
+"""How many are sent."""
+
+
+@dataclass(frozen=True)
+class Day:
+    # of UTC, 2026-11-25
+    day: str
+    # hours that the ledger saw, and those that had passed when it answered
+    recorded_hours: float
+    passed_hours: float
+    # why it did not see the others
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TeamDay:
+    """In hours of one accelerator."""
+
+    day: str
+    team: str
+    # the instance type
+    type: str
+    resource: str
+    owned: float
+    used: float
+    borrowed: float
+    lent: float
+    idle: float
+
+
+@dataclass(frozen=True)
+class TeamDays:
+    # all days from the first to today, without a hole
+    days: tuple[Day, ...] = ()
+    teams: tuple[TeamDay, ...] = ()

@@ -1,0 +1,1 @@
+"""The page for many people: who they are, and what each of them may see."""

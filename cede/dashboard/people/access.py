@@ -1,0 +1,193 @@
+"""Lets in people whose token the cluster accepts: in the header of each request, as from an
+authenticating proxy, or of a session that began with the form."""
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+from urllib.parse import SplitResult, urlsplit
+
+from aiohttp import hdrs, web
+
+from cede.api.objects import ALLOCATIONS
+from cede.dashboard.feed import Feed
+from cede.dashboard.history import Answer, from_ledger, not_allowed
+from cede.dashboard.people.as_person import AsPerson
+from cede.dashboard.people.audiences import Audiences, TooMany
+from cede.dashboard.people.person import Person, Rights
+from cede.dashboard.people.reviews import Reviews
+from cede.dashboard.people.sessions import LIFE_S, Sessions
+from cede.dashboard.static_files import StaticFiles
+from cede.dashboard.visitor import Visitor
+from cede.kube.errors import ApiError
+
+log = logging.getLogger(__name__)
+SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
+FORM = "sign-in.html"
+SIGN_IN_HEADER = "Cede-Sign-In"
+"""Where the page leads somebody who is not let in."""
+FORM_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
+    ),
+    # else the browser would hide from us that the form is ours
+    "Referrer-Policy": "same-origin",
+}
+BEARER = "Bearer "
+MAX_TOKEN_BYTES = 1 << 14
+
+
+class PeopleAccess:
+    """`address` is where people find the page."""
+
+    def __init__(
+        self,
+        address: str,
+        reviews: Reviews,
+        sessions: Sessions,
+        audiences: Audiences,
+        as_person: AsPerson,
+        ledger: str,
+    ) -> None:
+        self._address: SplitResult = urlsplit(address)
+        self._reviews = reviews
+        self._sessions = sessions
+        self._audiences = audiences
+        self._as_person = as_person
+        self._ledger = ledger
+        self._files = StaticFiles()
+        self._is_secure = self._address.scheme == "https"
+        # a browser keeps a cookie with this prefix for this host only, and sends it by TLS only
+        self._cookie = "__Host-cede" if self._is_secure else "cede"
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        return (
+            web.get(f"/{SIGN_IN}", self._form),
+            web.post(f"/{SIGN_IN}", self._begin),
+            web.post(f"/{SIGN_OUT}", self._end),
+        )
+
+    async def close(self) -> None:
+        await self._audiences.close()
+
+    # --- who asks ---------------------------------------------------------------------------------
+    def check(self, request: web.Request) -> None:
+        if request.host != self._address.netloc:
+            raise web.HTTPMisdirectedRequest(text=f"this is {self._address.geturl()}\n")
+        if request.method != hdrs.METH_GET and not self._is_ours(request):
+            raise web.HTTPForbidden(text=f"this is for pages of {self._address.geturl()} only\n")
+
+    def _is_ours(self, request: web.Request) -> bool:
+        """Whether no other site has made the browser send it."""
+        site = request.headers.get("Sec-Fetch-Site")
+        if site is not None:
+            return site == "same-origin"
+        own = f"{self._address.scheme}://{self._address.netloc}"
+        return request.headers.get(hdrs.ORIGIN, own) == own
+
+    async def visitor(self, request: web.Request) -> Visitor:
+        if not self._audiences.is_ready:
+            raise web.HTTPServiceUnavailable(
+                text="the cluster is being read: try again in a moment\n"
+            )
+        token, signed_in = self._token(request)
+        person = await self._person(token) if token else None
+        if person is None:
+            self._sessions.end(request.cookies.get(self._cookie, ""))
+            raise web.HTTPUnauthorized(
+                text="sign in: there is no session, or its token is not accepted any more\n",
+                headers={SIGN_IN_HEADER: SIGN_IN, hdrs.WWW_AUTHENTICATE: "Bearer"},
+            )
+        rights = await self._rights(person)
+        return Visitor(
+            await self._feed(rights),
+            partial(self._as_person.explain, token),
+            partial(self._as_person.predict, token),
+            partial(self._history, rights),
+            person.name,
+            signed_in,
+        )
+
+    def _token(self, request: web.Request) -> tuple[str, bool]:
+        """The token, and whether it is that of a session."""
+        given = request.headers.get(hdrs.AUTHORIZATION, "")
+        if given.startswith(BEARER):
+            return given.removeprefix(BEARER).strip(), False
+        return self._sessions.token(request.cookies.get(self._cookie, "")), True
+
+    async def _person(self, token: str) -> Person | None:
+        if not token.isascii() or len(token) > MAX_TOKEN_BYTES:
+            return None
+        try:
+            return await self._reviews.person(token)
+        except ApiError as error:
+            raise _unavailable("who you are", error) from error
+
+    async def _rights(self, person: Person) -> Rights:
+        try:
+            return await self._reviews.rights(person)
+        except ApiError as error:
+            raise _unavailable("what you may see", error) from error
+
+    async def _feed(self, rights: Rights) -> Feed:
+        try:
+            return await self._audiences.feed(rights)
+        except TooMany as error:
+            raise web.HTTPServiceUnavailable(
+                text="too many people with different rights look at the page: try again later\n"
+            ) from error
+
+    async def _history(self, rights: Rights) -> Answer:
+        """Who sees what all teams use now may see what they used."""
+        if ALLOCATIONS.plural not in rights.kinds:
+            return not_allowed()
+        return await from_ledger(self._ledger)
+
+    # --- signing in and out -----------------------------------------------------------------------
+    async def _form(self, _: web.Request) -> web.Response:
+        response = self._files.page(FORM)
+        response.headers.update(FORM_HEADERS)
+        return response
+
+    async def _begin(self, request: web.Request) -> web.Response:
+        """A session, and the page; or the form again, which says what is wrong."""
+        form = await request.post()
+        token = str(form.get("token", "")).strip()
+        try:
+            person = await self._person(token) if token else None
+        except web.HTTPServiceUnavailable:
+            raise web.HTTPSeeOther(f"{SIGN_IN}#unavailable") from None
+        if person is None:
+            log.info("sign-in refused", extra={"peer": request.remote})
+            raise web.HTTPSeeOther(f"{SIGN_IN}#refused")
+        value = self._sessions.begin(person.name, token)
+        if not value:
+            raise web.HTTPSeeOther(f"{SIGN_IN}#full")
+        log.info("signed in", extra={"person": person.name})
+        response = web.HTTPSeeOther("./")
+        response.set_cookie(
+            self._cookie,
+            value,
+            max_age=int(LIFE_S),
+            path="/",
+            httponly=True,
+            samesite="Strict",
+            secure=self._is_secure,
+        )
+        raise response
+
+    async def _end(self, request: web.Request) -> web.Response:
+        self._sessions.end(request.cookies.get(self._cookie, ""))
+        response = web.Response(status=204)
+        response.del_cookie(
+            self._cookie, path="/", httponly=True, samesite="Strict", secure=self._is_secure
+        )
+        return response
+
+
+def _unavailable(what: str, error: ApiError) -> web.HTTPServiceUnavailable:
+    # the error may name requests, but never a token
+    log.warning("not known", extra={"question": what, "reason": str(error)})
+    return web.HTTPServiceUnavailable(
+        text=f"the API server does not say {what} ({error.reason}): try again in a moment\n"
+    )

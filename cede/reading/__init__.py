@@ -1,0 +1,1 @@
+"""Reads what a report needs, with the rights of whoever asks."""

@@ -1,0 +1,198 @@
+"""Who is let in, and that each sees what RBAC lets them see."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from cede.api.objects import CESSIONS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from tests.builders.take_backs import cession
+from tests.fakes.api_faults import drops
+from tests.fakes.api_server import ApiServer
+from tests.fakes.people import ALL_SHARED, People
+from tests.unit.cede_cli.dashboard.people.conftest import Site, bearer
+
+pytestmark = pytest.mark.usefixtures("quick")
+EVERYWHERE = ("",)
+OWN_FORM = {"Origin": "https://cede.example", "Sec-Fetch-Site": "same-origin"}
+
+
+async def sign_in(site: Site, token: str, **headers: str) -> tuple[int, str, str]:
+    """(status, where it leads, the cookie)."""
+    response = await site.post("sign-in", OWN_FORM | headers, data={"token": token})
+    async with response:
+        cookie = response.headers.get("Set-Cookie", "")
+        return response.status, response.headers.get("Location", ""), cookie
+
+
+async def test_each_person_sees_what_they_may_list(site: Site, people: People) -> None:
+    admin = await site.page(people.add("admin", EVERYWHERE))
+    assert len({row["namespace"] for row in admin["jobs"].values()}) == 4
+    assert admin["cluster"]["cluster"]["rights"] == ""
+    member = await site.page(people.add("member", ("research",), ALL_SHARED - {"leases"}))
+    assert {row["namespace"] for row in member["jobs"].values()} == {"research"}
+    assert set(member["teams"]) == {"vision", "research", "speech", "robotics"}
+    assert member["cluster"]["cluster"]["rights"] == (
+        "Not shown, because you may not read it: leases; the jobs in robotics, speech, vision."
+    )
+    stranger = await site.page(people.add("stranger", (), ()))
+    assert (stranger["teams"], stranger["jobs"], stranger["takes"]) == ({}, {}, {})
+    assert "research" not in json.dumps(stranger)
+
+
+async def test_people_with_equal_rights_share_a_page(site: Site, people: People) -> None:
+    first = await site.page(people.add("ada", ("research",)))
+    second = await site.page(people.add("bob", ("research",)))
+    other = await site.page(people.add("eve", ("vision",)))
+    assert abs(first["version"] - second["version"]) < 1000
+    assert abs(first["version"] - other["version"]) > 1000
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param(bearer("nobody's"), id="a token of nobody"),
+        pytest.param({"Authorization": "Basic YTpi"}, id="another scheme"),
+        pytest.param({"Cookie": "__Host-cede=guessed"}, id="a session that was never begun"),
+    ],
+)
+async def test_others_are_sent_to_the_form(
+    site: Site, people: People, headers: dict[str, str]
+) -> None:
+    await site.page(people.add("admin", EVERYWHERE))
+    for path in ("api/page", "api/me", "api/history", "api/explain/research/gpt-7b"):
+        status, text = await site.get(path, **headers)
+        assert (status, "sign in: " in text) == (401, True)
+
+
+async def test_a_session_begins_with_a_token_and_ends(site: Site, people: People) -> None:
+    token = people.add("ada", ("research",))
+    await site.page(token)
+    status, location, cookie = await sign_in(site, token)
+    assert (status, location) == (303, "./")
+    value, *rest = cookie.split("; ")
+    assert {"HttpOnly", "Secure", "SameSite=Strict", "Path=/"} <= set(rest)
+    assert token not in cookie
+    headers = {"Cookie": value}
+    assert json.loads((await site.get("api/me", **headers))[1]) == {"user": "ada", "signedIn": True}
+    (await site.post("sign-out", headers | {"Sec-Fetch-Site": "same-origin"})).release()
+    assert (await site.get("api/me", **headers))[0] == 401
+
+
+async def test_a_token_in_the_header_needs_no_session(site: Site, people: People) -> None:
+    token = people.add("ada", ("research",))
+    await site.page(token)
+    status, text = await site.get("api/me", **bearer(token))
+    assert (status, json.loads(text)) == (200, {"user": "ada", "signedIn": False})
+
+
+async def test_a_token_that_is_nobodys_begins_no_session(
+    site: Site, people: People, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await site.page(people.add("admin", EVERYWHERE))
+    assert await sign_in(site, "stolen-and-ended") == (303, "sign-in#refused", "")
+    assert await sign_in(site, "") == (303, "sign-in#refused", "")
+    assert "stolen-and-ended" not in caplog.text + str([vars(entry) for entry in caplog.records])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, id="another site"),
+        pytest.param({"Sec-Fetch-Site": "same-site"}, id="another host of the domain"),
+        pytest.param({"Origin": "https://evil.example"}, id="an old browser"),
+        pytest.param({"Origin": "null"}, id="no origin"),
+    ],
+)
+async def test_no_other_site_begins_a_session_or_asks(
+    site: Site, people: People, headers: dict[str, str]
+) -> None:
+    token = people.add("ada", EVERYWHERE)
+    for path in ("sign-in", "sign-out", "api/whatif"):
+        async with await site.post(path, headers | bearer(token), data={"token": token}) as answer:
+            assert answer.status == 403
+
+
+async def test_another_host_name_is_refused(site: Site) -> None:
+    assert (await site.get("", Host="evil.example"))[0] == 421
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_token_that_ended_opens_no_stream(site: Site, people: People) -> None:
+    token = people.add("ada", EVERYWHERE)
+    version = (await site.page(token))["version"]
+    url = f"{site.url}api/changes?after={version - 1}"
+    headers = {"Host": "cede.example"} | bearer(token)
+    people.revoke(token)
+    async with site.session.get(url, headers=headers) as response:
+        assert response.status == 401
+
+
+@pytest.mark.usefixtures("short")
+async def test_an_open_stream_ends_when_rights_do(
+    site: Site, people: People, server: ApiServer
+) -> None:
+    token = people.add("ada", EVERYWHERE)
+    version = (await site.page(token))["version"]
+    headers = {"Host": "cede.example"} | bearer(token)
+    url = f"{site.url}api/changes?after={version}"
+    async with asyncio.timeout(20), site.session.get(url, headers=headers) as response:
+        people.add("ada", ("vision",))
+        server.put(CESSIONS, cession("new", "vision/detector", ("speech/tts", 6, 2)))
+        assert b"new" not in await response.content.read()
+    assert {row["namespace"] for row in (await site.page(token))["jobs"].values()} == {"vision"}
+
+
+async def test_what_was_asked_counts_for_a_while(
+    site: Site, people: People, server: ApiServer
+) -> None:
+    token = people.add("ada", ("research",))
+    await site.page(token)
+    before = len(server.writes())
+    for _ in range(5):
+        await site.page(token)
+    assert len(server.writes()) == before
+    assert [path for _, path in server.writes()].count(TOKEN_REVIEWS.path()) == 1
+
+
+@pytest.mark.usefixtures("short")
+async def test_without_an_answer_of_the_api_server_nobody_is_let_in(
+    site: Site, people: People, server: ApiServer
+) -> None:
+    token = people.add("ada", EVERYWHERE)
+    await site.page(token)
+    server.script("POST", SUBJECT_ACCESS_REVIEWS.path(), *[drops()] * 99)
+    status, text = await site.get("api/page", **bearer(token))
+    assert status == 503
+    assert text == (
+        "the API server does not say what you may see (Unreachable): try again in a moment\n"
+    )
+
+
+async def test_an_explanation_is_read_with_the_persons_token(
+    site: Site, people: People, server: ApiServer
+) -> None:
+    token = people.add("ada", EVERYWHERE)
+    await site.page(token)
+    server.token = token
+    status, text = await site.get("api/explain/research/gpt-7b", **bearer(token))
+    assert (status, json.loads(text)["state"]) == (200, "Running")
+
+
+async def test_the_form_may_be_sent_here_and_nowhere_else(site: Site) -> None:
+    url = f"{site.url}sign-in"
+    async with site.session.get(url, headers={"Host": "cede.example"}) as response:
+        policy = response.headers["Content-Security-Policy"]
+        assert "form-action 'self'" in policy
+        assert "script" not in policy
+        assert 'action="sign-in"' in await response.text()
+
+
+async def test_who_may_not_list_allocations_has_no_history(site: Site, people: People) -> None:
+    token = people.add("ada", EVERYWHERE, ())
+    await site.page(token)
+    status, text = await site.get("api/history", **bearer(token))
+    assert (status, json.loads(text)["problem"].startswith("You may not read")) == (200, True)
