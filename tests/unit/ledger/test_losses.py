@@ -18,7 +18,7 @@ from tests.builders.ledger import NOW, cession, seen_at
 
 NOVEMBER = parse_month("2026-11")
 RELEASED = "2026-11-20T00:00:00Z"
-CEDED = {"cededTime": "2026-11-20T00:00:00Z", "step": 70, "durableStep": 50}
+CEDED: dict[str, Any] = {"cededTime": "2026-11-20T00:00:00Z", "step": 70, "durableStep": 50}
 
 
 def ended(size: int = 4, **target: Any) -> Cession:
