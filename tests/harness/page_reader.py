@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import aiohttp
 
 from cede.api.objects import Json, Key
 from cede.api.team_days import Day, TeamDay, TeamDays
+from cede.dashboard.__main__ import parse_flags, serve
 from cede.dashboard.audience import Audience
 from cede.dashboard.feed import Feed
 from cede.dashboard.history import Answer
@@ -129,3 +131,37 @@ async def page_of(client: HttpClient) -> AsyncIterator[Reader]:
         finally:
             running.cancel()
             await asyncio.wait([running])
+
+
+@asynccontextmanager
+async def page_for_everybody(*words: str) -> AsyncIterator[str]:
+    """The address of `python -m cede.dashboard` with these flags, once it has read the cluster."""
+    port, health_port = free_ports(2)
+    address = f"http://localhost:{port}"
+    ports = ("--address", address, "--port", str(port), "--health-port", str(health_port))
+    stop = asyncio.Event()
+    serving = asyncio.create_task(serve(parse_flags([*ports, *words]), stop))
+    try:
+        await _until_ready(f"http://localhost:{health_port}/readyz")
+        yield address
+    finally:
+        stop.set()
+        await serving
+
+
+async def _until_ready(url: str) -> None:
+    async with asyncio.timeout(ENOUGH_S), aiohttp.ClientSession() as session:
+        while True:
+            with suppress(aiohttp.ClientConnectorError):
+                async with session.get(url) as response:
+                    if response.status == 200:
+                        return
+            await asyncio.sleep(0.01)
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]

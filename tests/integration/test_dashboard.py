@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from cede.kube.connection import connect
 from tests.harness.local_cluster import Cluster
-from tests.harness.page_reader import Reader, page_of
+from tests.harness.page_reader import Reader, page_for_everybody, page_of
 from tests.integration.admin import Admin, governed
 
 pytestmark = pytest.mark.cluster
@@ -73,3 +74,28 @@ async def test_a_member_sees_all_teams_and_the_jobs_of_their_own(
     assert rights.startswith("Not shown, because you may not read it: leases; the jobs in ")
     assert OTHER in rights
     assert MINE not in rights.replace(OTHER, "")
+
+
+async def test_the_page_for_everybody_shows_a_member_what_rbac_lets_them_list(
+    admin: Admin,
+) -> None:
+    """The server has the certificate of an admin, which goes with no request of the member."""
+    token = admin.cluster.kubectl("create", "token", ACCOUNT, "-n", MINE).strip()
+    async with (
+        page_for_everybody("--kubeconfig", str(admin.cluster.kubeconfig)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.get(f"{url}/api/page", headers=bearer("nobody's")) as response:
+            assert response.status == 401
+        async with session.get(f"{url}/api/page", headers=bearer(token)) as response:
+            page = await response.json()
+        async with session.get(f"{url}/api/explain/{OTHER}/job", headers=bearer(token)) as response:
+            explanation = await response.json()
+    assert {MINE, OTHER} <= set(page["teams"])
+    assert {row["namespace"] for row in page["jobs"].values()} == {MINE}
+    assert OTHER in page["cluster"]["cluster"]["rights"]
+    assert explanation["sentences"][0].startswith("you are not allowed to do this: ")
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}

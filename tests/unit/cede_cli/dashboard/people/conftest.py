@@ -1,7 +1,6 @@
 """The page for people over a cluster that teams share: all of it behind real HTTP."""
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from cede.dashboard.people.sessions import Sessions
 from cede.dashboard.server import Server
 from tests.fakes.api_server import ApiServer
 from tests.fakes.people import People
+from tests.harness.page_reader import free_ports
 
 ADDRESS = "https://cede.example"
 ENOUGH_S = 30.0
@@ -90,9 +90,7 @@ async def site(server: ApiServer, people: People) -> AsyncIterator[Site]:
 @pytest.fixture
 async def local_site(server: ApiServer, people: People) -> AsyncIterator[Site]:
     """At a port of this machine, as one that is forwarded."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     async with running(server, f"http://127.0.0.1:{port}", port) as site:
         yield site
 
