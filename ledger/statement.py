@@ -165,10 +165,11 @@ def by_claim(sums: MonthSums) -> list[Row]:
 
 def by_loss(sums: MonthSums) -> list[Row]:
     """A row for each job of which a take-back took something. What is not known is no 0."""
-    return [
-        {name: UNKNOWN if value is None else str(value) for name, value in asdict(loss).items()}
-        for loss in sums.losses
-    ]
+    return [_with_unknowns(loss) for loss in sums.losses]
+
+
+def _with_unknowns(loss: Loss) -> Row:
+    return {name: UNKNOWN if value is None else str(value) for name, value in asdict(loss).items()}
 
 
 TABLES: dict[str, Callable[[MonthSums], list[Row]]] = {
