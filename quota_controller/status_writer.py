@@ -10,7 +10,6 @@ from prometheus_client import Gauge
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus
-from cede.api.budget import WITHIN_BUDGET
 from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, condition, version
 from cede.api.policy import ClusterPolicy, PolicyStatus
 from cede.api.reasons import EventReason
@@ -134,8 +133,8 @@ class StatusWriter:
         now: float,
     ) -> None:
         """An event when a budget is used, or may be borrowed on again; not for every hour."""
-        before = condition(obj.status.conditions, WITHIN_BUDGET)
-        budget = condition(status.conditions, WITHIN_BUDGET)
+        before = condition(obj.status.conditions, names.WITHIN_BUDGET)
+        budget = condition(status.conditions, names.WITHIN_BUDGET)
         if budget is None or (before or {}).get("reason") == budget["reason"]:
             return
         warning = budget["status"] == "False"

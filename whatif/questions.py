@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.budget import WITHIN_BUDGET, MonthUse
+from cede.api.budget import MonthUse
 from cede.api.objects import ALLOCATIONS, Json, Meta, rfc3339
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.resources import amount
@@ -106,7 +106,7 @@ def ask_allocation(picture: Picture, manifest: Json) -> Answer:
     planned = picture.plan(world.objects, world.snapshot())
     status = allocation_statuses(planned.plan, planned.snapshot, {}, picture.now)
     conditions = status[allocation.metadata.name].conditions
-    shown = (names.READY, WITHIN_BUDGET)
+    shown = (names.READY, names.WITHIN_BUDGET)
     notes = [condition["message"] for condition in conditions if condition["type"] in shown]
     problem = planned.plan.problems.get(allocation.metadata.name)
     notes += [problem.message] if problem and problem.message not in notes else []

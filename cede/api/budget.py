@@ -13,8 +13,6 @@ from cede.api.crd_schema import rules
 from cede.api.objects import Json, rfc3339, unix
 
 MAX_HOURS = 1_000_000_000
-WITHIN_BUDGET = "WithinBudget"
-"""The type of the condition of an allocation that has a budget."""
 _MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 

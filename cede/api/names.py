@@ -260,6 +260,8 @@ GPU = "nvidia.com/gpu"
 # --- types of conditions --------------------------------------------------------------------------
 READY = "Ready"
 """Of our own objects; each component writes it on its objects."""
+WITHIN_BUDGET = "WithinBudget"
+"""Of an allocation that has a budget."""
 ACTIVE = "Active"
 """Of a ClusterQueue. Its observedGeneration shows which spec Kueue uses."""
 # Kueue writes these on Workloads

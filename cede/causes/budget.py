@@ -1,6 +1,6 @@
 """PURE. A team that borrows nothing new because its hard budget of the month is used."""
 
-from cede.api.budget import WITHIN_BUDGET
+from cede.api import names
 from cede.api.objects import condition
 from cede.api.reasons import BudgetReason
 from cede.api.wait_reasons import WaitReason
@@ -16,7 +16,7 @@ def budget_used(
     allocation = index.allocations.get(queue_name)
     if allocation is None or allocation.spec.sharing.strategy != "LendAndBorrow":
         return None
-    budget = condition(allocation.status.conditions, WITHIN_BUDGET) or {}
+    budget = condition(allocation.status.conditions, names.WITHIN_BUDGET) or {}
     if budget.get("reason") != BudgetReason.HARD_BUDGET_USED:
         return None
     # what follows is for admins

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.budget import WITHIN_BUDGET
 from cede.api.objects import condition
 from cede.api.reasons import AdviceReason
 from cede.api.use_history import DayUse, UseHistory
@@ -130,7 +130,7 @@ def _findings(entry: Figures) -> Iterator[Finding]:
 def _used_budgets(allocations: Iterable[ComputeAllocation]) -> Iterator[str]:
     for allocation in allocations:
         budget: Mapping[str, object]
-        budget = condition(allocation.status.conditions, WITHIN_BUDGET) or {}
+        budget = condition(allocation.status.conditions, names.WITHIN_BUDGET) or {}
         if budget.get("status") == "False":
             yield f"{budget['reason']}: {budget['message']}"
 

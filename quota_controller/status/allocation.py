@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus, QuotaStatus
-from cede.api.budget import WITHIN_BUDGET
 from cede.api.objects import Json
 from cede.api.resources import Quota, quantity
 from quota_controller.desired.capacity import Capacity
@@ -106,10 +105,10 @@ def _with_budget(
     """With the condition WithinBudget if there is a budget, else without it."""
     use = plan.budgets.get(allocation.metadata.name)
     if use is None:
-        return [entry for entry in conditions if entry["type"] != WITHIN_BUDGET]
+        return [entry for entry in conditions if entry["type"] != names.WITHIN_BUDGET]
     verdict = budget_verdict(allocation.team, use)
     generation = allocation.metadata.generation
-    return with_verdict(conditions, WITHIN_BUDGET, verdict, generation=generation, now=now)
+    return with_verdict(conditions, names.WITHIN_BUDGET, verdict, generation=generation, now=now)
 
 
 def _quota_status(

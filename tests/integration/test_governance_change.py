@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from cede.api.budget import WITHIN_BUDGET, MonthUse, month_of
+from cede.api.budget import MonthUse, month_of
 from cede.api.objects import Json, rfc3339
 from cede.api.reasons import BudgetReason
 from tests.integration.admin import (
@@ -113,7 +113,7 @@ def test_a_hard_budget_that_is_used_stops_no_borrowing_job(
     admin.submit(admin.job(BORROWER, "new", 1))
     admin.wait_until_pending(BORROWER, "new")
     assert_still_admitted(admin)
-    budget = condition_of(admin.allocation(BORROWER), WITHIN_BUDGET)
+    budget = condition_of(admin.allocation(BORROWER), names.WITHIN_BUDGET)
     assert (budget["status"], budget["reason"]) == ("False", BudgetReason.HARD_BUDGET_USED)
     assert admin.accelerator_quota(BORROWER, "nominalQuota") == "8"
     admin.apply_team(BORROWER, 8, budget={"hardHours": 200})

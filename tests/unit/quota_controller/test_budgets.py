@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from cede.api import names
-from cede.api.budget import WITHIN_BUDGET, MonthUse, month_of
+from cede.api.budget import MonthUse, month_of
 from cede.api.objects import CLUSTER_QUEUES, CONFIG_MAPS, EVENTS, Json, rfc3339
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -53,7 +53,7 @@ def events(world: World) -> list[tuple[str, str]]:
 
 
 def budget(world: World) -> Json:
-    return condition_of(world.status(), WITHIN_BUDGET)
+    return condition_of(world.status(), names.WITHIN_BUDGET)
 
 
 def metric(name: str, **labels: str) -> float | None:

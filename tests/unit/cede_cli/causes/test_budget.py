@@ -2,8 +2,8 @@
 
 import pytest
 
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.budget import WITHIN_BUDGET
 from cede.api.reasons import BudgetReason
 from cede.api.wait_reasons import WaitReason
 from tests.builders.causes import causes, elastic, exceeds, lacks, queue, reasons, running, workload
@@ -15,7 +15,7 @@ QUEUES = (queue("vision", 4, 4, borrowing=0), queue("research", 8, 2))
 
 def team(reason: BudgetReason, strategy: str = "LendAndBorrow") -> ComputeAllocation:
     result = allocation("vision", spec={"sharing": {"strategy": strategy}})
-    budget = {"type": WITHIN_BUDGET, "status": "False", "reason": reason, "message": MESSAGE}
+    budget = {"type": names.WITHIN_BUDGET, "status": "False", "reason": reason, "message": MESSAGE}
     result.status.conditions.append(budget)
     return result
 

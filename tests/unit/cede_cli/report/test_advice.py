@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from cede.api.budget import WITHIN_BUDGET
+from cede.api import names
 from cede.api.names import GPU
 from cede.api.reasons import AdviceReason, BudgetReason
 from cede.api.use_history import DayUse, UseHistory
@@ -91,7 +91,7 @@ def test_budgets_that_are_used_are_shown_without_a_history() -> None:
     used = allocation("vision")
     used.status.conditions.append(
         {
-            "type": WITHIN_BUDGET,
+            "type": names.WITHIN_BUDGET,
             "status": "False",
             "reason": BudgetReason.SOFT_BUDGET_USED,
             "message": "m",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cede.api.budget import WITHIN_BUDGET, Budget, MonthUse
+from cede.api import names
+from cede.api.budget import Budget, MonthUse
 from cede.api.objects import Json, condition
 from cede.api.reasons import BudgetReason
 from quota_controller.desired.budgets import BudgetUse
@@ -127,9 +128,11 @@ def test_the_condition_goes_with_the_budget() -> None:
     def reported(**spec: Any) -> Json | None:
         current = snapshot([allocation(**spec)])
         team = current.allocations[0]
-        team.status.conditions = [{"type": WITHIN_BUDGET, "status": "Unknown", "reason": "Old"}]
+        team.status.conditions = [
+            {"type": names.WITHIN_BUDGET, "status": "Unknown", "reason": "Old"}
+        ]
         status = allocation_statuses(make_plan(current), current, {}, 0.0)["vision"]
-        return condition(status.conditions, WITHIN_BUDGET)
+        return condition(status.conditions, names.WITHIN_BUDGET)
 
     with_budget = reported(budget={"softHours": 1})
     assert with_budget is not None
