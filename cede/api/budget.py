@@ -42,7 +42,7 @@ class Budget(BaseModel):
         json_schema_extra=rules(
             (
                 "has(self.softHours) || has(self.hardHours)",
-                "give softHours, hardHours or both, or remove the budget",
+                "the budget has no hours: give softHours, hardHours or both, or remove it",
             ),
             (
                 "!has(self.softHours) || !has(self.hardHours) || self.softHours <= self.hardHours",

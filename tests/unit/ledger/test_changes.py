@@ -104,7 +104,8 @@ def test_a_take_back_is_recorded_with_whom_it_took_from_and_how_it_ended() -> No
     for part in (
         '"claimant":"vision"',
         '"phase":"Completed"',
-        '"targets":[{"from":8,"how":"Shrink","job":"research/gpt","team":"research","to":4}]',
+        '"targets":[{"from":8,"how":"Shrink","job":"research/gpt","lostSteps":null,',
+        '"team":"research","to":4}]',
         '"reason":"ReclaimOwnQuota"',
     ):
         assert part in text
