@@ -152,7 +152,7 @@ async def test_an_unreadable_object_of_any_kind_delays_no_pass(server: ApiServer
         metadata |= {"namespace": "research"} if kind.namespaced else {}
         server.put(kind, {"metadata": metadata, "spec": "not a spec"})
     async with controlling(server) as controller:
-        assert all(cache.unreadable for cache in controller.caches)
+        assert all(cache.unreadable for cache in controller.needed_caches)
         await controller.reconcile()
     assert ("POST", "/apis/cede.dev/v1alpha1/cessions") in server.writes()
 
