@@ -29,6 +29,8 @@ async def started(
     config: str, *words: str, **environment: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
+        # SIGINT is ignored by what runs in the background of a script, such as these tests
+        *("env", "--default-signal=INT"),
         *(sys.executable, "-m", "cede.cli", "dashboard", "--kubeconfig", config, *words),
         cwd=TREE,
         env=os.environ | environment,
