@@ -11,7 +11,8 @@ CACHE := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede
 UV := $(CACHE)/uv/bin/uv
 OLDEST := $(CACHE)/torch-2.13
 INTEGRATIONS := $(CACHE)/integrations
-# Workers of pytest: one runs the tests of the cluster, which mostly wait, the other all the rest.
+# Workers of pytest: one runs the tests of the cluster, the other the unit tests. Those of real
+# training processes come afterwards: beside the cluster's, both starve.
 WORKERS ?= 2
 
 help:  ## this list
@@ -22,7 +23,9 @@ demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=
 
 test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes its teams
 	@$(LOCAL) up
-	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15
+	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15 -m "not processes"; code=$$?; \
+		$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15 -m processes || code=$$?; \
+		exit $$code
 
 test-browser: setup-browser  ## the page of `cede dashboard` in headless Chromium (0.6 GB)
 	@$(PYTHON_) -m pytest -q tests/unit/cede_cli/dashboard
@@ -35,7 +38,7 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 
 test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 3 h
 	@CEDE_KINDS=1 $(MAKE) test-integrations
-	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes/test_restart.py
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler/cession
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py

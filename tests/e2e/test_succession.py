@@ -182,6 +182,7 @@ def test_the_others_elect_a_coordinator_while_a_cut_link_leaves_pod_0_one_too(
     assert gpt(cluster).pod_of(0) == pod
 
 
+@pytest.mark.skipif(not LONG, reason="part of make test-long")
 def test_training_goes_on_when_the_agent_of_the_coordinator_is_frozen(
     cluster: Cluster, trained: None
 ) -> None:

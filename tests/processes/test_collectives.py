@@ -6,6 +6,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 # A rank is lost or freezes, on request, in a collective: before it sends its rows or when it has
@@ -35,7 +36,10 @@ BEFORE = "2"
 BEHIND = "1"
 
 
-@pytest.mark.parametrize("job", ["replicated", "deterministic", "hsdp"], indirect=True)
+IN_LONG = [pytest.param(strategy, marks=LONG) for strategy in ("deterministic", "hsdp")]
+
+
+@pytest.mark.parametrize("job", ["replicated", *IN_LONG], indirect=True)
 def test_a_lost_worker_and_resizes_change_no_loss(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

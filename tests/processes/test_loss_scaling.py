@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
+from tests.marks import LONG
 from tests.processes.test_weights import LOSE_IN_COMMIT
 
 pytestmark = pytest.mark.processes
@@ -28,7 +29,10 @@ def scales(directory: Path) -> dict[int, set[float]]:
     return scales
 
 
-@pytest.mark.parametrize("job", ["replicated", "deterministic", "hsdp"], indirect=True)
+IN_LONG = [pytest.param(strategy, marks=LONG) for strategy in ("deterministic", "hsdp")]
+
+
+@pytest.mark.parametrize("job", ["replicated", *IN_LONG], indirect=True)
 def test_the_scale_is_that_of_an_undisturbed_job_on_all_ranks(
     job: Job, undisturbed: Callable[[int], list[float]], undisturbed_directory: Path
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once, moves_between_strategies
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "optimizers.py").read_text()
@@ -12,7 +13,7 @@ SCRIPT = (SCRIPTS / "optimizers.py").read_text()
 UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"')
 
 
-@pytest.mark.parametrize("job", ["replicated", "hsdp"], indirect=True)
+@pytest.mark.parametrize("job", ["replicated", pytest.param("hsdp", marks=LONG)], indirect=True)
 def test_two_optimizers_go_through_growth_a_lost_rank_and_a_shrink(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

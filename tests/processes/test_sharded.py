@@ -14,6 +14,7 @@ from tests.harness.local_job import (
     children,
     moves_between_strategies,
 )
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "sharded.py").read_text()
@@ -50,7 +51,9 @@ begin_pass, Sharded.begin_pass = Sharded.begin_pass, lose_in_pass
 )
 
 
-ALL = pytest.mark.parametrize("job", ["fsdp", "hsdp", "meta"], indirect=True)
+ALL = pytest.mark.parametrize(
+    "job", ["fsdp", pytest.param("hsdp", marks=LONG), "meta"], indirect=True
+)
 HSDP = pytest.mark.parametrize("job", ["hsdp"], indirect=True)
 PEER_COPIES = pytest.mark.parametrize("job", ["peer-copies"], indirect=True)
 

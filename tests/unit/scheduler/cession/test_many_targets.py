@@ -5,6 +5,7 @@ import pytest
 from cede.api.objects import CESSIONS, CLUSTER_QUEUES, WORKLOADS
 from tests.fakes.api_server import ApiServer
 from tests.harness.scheduler import TwoTeams, leading
+from tests.marks import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ def phase(server: ApiServer) -> str:
     return str(cession.get("status", {}).get("phase", ""))
 
 
-@pytest.mark.parametrize("count", [1, 40, 257, 1000])
+@pytest.mark.parametrize("count", [1, 40, 257, pytest.param(1000, marks=LONG)])
 async def test_a_take_back_from_many_jobs_with_long_names_completes(
     server: ApiServer, count: int
 ) -> None:
