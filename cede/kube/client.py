@@ -104,7 +104,7 @@ class HttpClient:
 
         Objects that cannot be read are added to `unreadable`; without it, the first is raised.
         """
-        decode = decoder(cls)
+        decode = decoder(cls, kind.kind)
         objects = list[P]()
         query = {"limit": str(PAGE_SIZE)} | selectors(labels, fields)
         while True:
@@ -141,7 +141,7 @@ class HttpClient:
         else:
             query["resourceVersion"] = version
         query |= selectors(labels, fields)
-        decode = decoder(cls)
+        decode = decoder(cls, kind.kind)
         path = kind.path(namespace=namespace)
         async with self._request("GET", path, query, timeout=WATCH_TIMEOUT) as response:
             if response.status >= 300:
@@ -151,7 +151,7 @@ class HttpClient:
                     yield decoding.event(line, decode)
 
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P:
-        return decoder(cls)(await self._send("GET", kind.path(key)))
+        return decoder(cls, kind.kind)(await self._send("GET", kind.path(key)))
 
     async def describe(self, path: str) -> Json:
         """What the server tells everybody about itself: `/version`, `/apis/<group>/<version>`."""

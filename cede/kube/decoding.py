@@ -31,18 +31,17 @@ class WatchEvent(Generic[P]):
     error: Unreadable | None = None
 
 
-def decoder(cls: type[P]) -> Decode[P]:
+def decoder(cls: type[P], kind: str = "") -> Decode[P]:
     """The function from bytes to `cls`.
 
     A frozen class of cede.api is decoded by msgspec, a pydantic model by pydantic, and `dict`
     stays a dict. The function raises Unreadable, which names the object, if the bytes do not fit.
+    `kind` is what it calls the object: another name than that of the class, if that reads only a
+    part of the kind, or more than others do.
     """
     if issubclass(cls, BaseModel):
-        kind = cls.__name__
         decode: Decode[Any] = lambda raw: cls.model_validate_json(bytes(raw))  # noqa: E731
     else:
-        # a class that adds fields to a kind is read instead of it
-        kind = cls.__mro__[-2].__name__
         decode = msgspec.json.Decoder(cls, strict=False).decode
 
     def decode_or_name(raw: bytes | msgspec.Raw) -> P:
@@ -52,7 +51,7 @@ def decoder(cls: type[P]) -> Decode[P]:
             # the errors of msgspec and of pydantic are both ValueErrors
             key = _key(raw)
             name = "/".join(filter(None, key)) or _first_bytes(raw)
-            raise Unreadable(f"{kind} {name}: {error}", key) from error
+            raise Unreadable(f"{kind or cls.__name__} {name}: {error}", key) from error
 
     return decode_or_name
 
