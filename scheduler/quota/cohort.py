@@ -111,24 +111,23 @@ class QuotaArithmetic(ABC):
         queue = self.queues[name]
         quota = queue.quota(key)
         used = self.used(name, key)
-        if not queue.cohort:
-            return quota.nominal - used
-        free = self.lendable(queue.cohort, key) - self.lent(queue.cohort, key)
-        if quota.borrowing_limit is not None:
-            most = quota.nominal - quota.local + quota.borrowing_limit
-            free = min(free, most - max(0, used - quota.local))
-        return max(0, quota.local - used) + free
+        exists = self._existing(queue, quota, used, key)
+        if not queue.cohort or quota.borrowing_limit is None:
+            return exists
+        return min(exists, quota.nominal + quota.borrowing_limit - used)
 
     def excess(self, name: str, key: FlavorResource) -> int:
         """How much more is in use than exists, of what the queue could give back. A borrowing limit
         does not count: what a team borrowed before its limit was lowered does exist."""
         queue = self.queues[name]
-        quota = queue.quota(key)
-        used = self.used(name, key)
+        return max(0, -self._existing(queue, queue.quota(key), self.used(name, key), key))
+
+    def _existing(self, queue: Queue, quota: ResourceQuota, used: int, key: FlavorResource) -> int:
+        """How much more there is for the queue, whatever it may borrow."""
         if not queue.cohort:
-            return max(0, used - quota.nominal)
+            return quota.nominal - used
         free = self.lendable(queue.cohort, key) - self.lent(queue.cohort, key)
-        return max(0, -free - max(0, quota.local - used))
+        return max(0, quota.local - used) + free
 
     def potential(self, name: str, key: FlavorResource) -> int:
         """How much the queue could use if no other queue used anything."""
