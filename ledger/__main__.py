@@ -132,7 +132,7 @@ def main(arguments: Sequence[str]) -> None:
         if given.command == "statement":
             print_statement(database, given.month, given.table, given.output)
         elif given.command == "history":
-            print(month_sums.read_history(database, given.days).text())
+            print(day_sums.read_history(database, given.days).text())
         elif given.command == "audit":
             for record in books.read_audit(database):
                 print(line_of(record))

@@ -10,12 +10,12 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.audit_chain import AuditRecord, Head, next_record
 from cede.api.cession import Cession
 from cede.api.kueue import Workload
-from cede.api.objects import rfc3339
 from cede.api.policy import ClusterPolicy
 from ledger import timeline
 from ledger.accounting import Backlogs, Entries, account
 from ledger.changes import ContentReader, ObjectName, changes, forgotten
 from ledger.claims import ClaimKey, Key, TakeBack, claims, follow, jobs_of
+from ledger.months import time_of
 from ledger.picture import Picture, PictureReader
 from ledger.timeline import SECOND
 from ledger.usage import UseReader
@@ -132,7 +132,7 @@ class Bookkeeper:
         present = self._contents.read(
             [*policies, *seen_objects.allocations, *seen_objects.cessions]
         )
-        time = rfc3339(seen_objects.now / SECOND)
+        time = time_of(seen_objects.now)
         for (kind, name), content in changes(self._recorded, present).items():
             record = next_record(self._head, time, kind, name, content)
             self._audit.append(record)

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from cede.api.audit_chain import AuditRecord, Head, complaint
 from cede.api.objects import CESSIONS
-from ledger.accounting import Backlogs, Entries
+from ledger.accounting import Backlogs, Entries, Gap
 from ledger.bookkeeper import Batch, Books
 from ledger.changes import ObjectName
 from ledger.claims import Key, TakeBack
@@ -37,6 +37,13 @@ K = TypeVar("K", bound=tuple[str, ...])
 DayTable = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
 
 
+class Extent(NamedTuple):
+    """Where the books begin, and how far they go; microseconds since 1970."""
+
+    began: int
+    written: int
+
+
 class Overtaken(DatabaseError):
     """Another process has added to the books since we read them."""
 
@@ -59,6 +66,20 @@ def open_books(database: Database, now: int) -> Books:
         )
 
 
+def extent(connection: Connection) -> Extent:
+    return Extent(*connection.execute(select(Book.began, Book.written)).one())
+
+
+def gaps(connection: Connection, begin: int, end: int) -> tuple[Gap, ...]:
+    """In order; those between the two moments, cut at them."""
+    rows = connection.execute(
+        select(GapRow.begin, GapRow.end, GapRow.reason)
+        .where(GapRow.begin < end, GapRow.end > begin)
+        .order_by(GapRow.begin)
+    )
+    return tuple(Gap(max(first, begin), min(last, end), reason) for first, last, reason in rows)
+
+
 def verify(database: Database, head: Head | None) -> tuple[str, Head | None]:
     """(what is wrong with the audit, empty if nothing is; its newest record). With `head`, this
     record must be there."""
@@ -77,8 +98,7 @@ def verify(database: Database, head: Head | None) -> tuple[str, Head | None]:
 def read_audit(database: Database) -> Generator[AuditRecord, None, None]:
     """All records, in order, a page at a time."""
     query = select(*AuditRow.__table__.columns).order_by(AuditRow.number)
-    with database.transaction() as connection:
-        database.check_schema(connection)
+    with database.reading() as connection:
         for row in connection.execute(query.execution_options(yield_per=ROWS_OF_A_PAGE)):
             yield AuditRecord(*row)
 

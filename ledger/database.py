@@ -88,6 +88,13 @@ class Database:
             cure = next((cure for part, cure in CURES.items() if part in reason), "")
             raise DatabaseError(f"{self.name}: {reason}: {cure or 'see its own log'}") from error
 
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction on tables that this version wrote."""
+        with self.transaction() as connection:
+            self.check_schema(connection)
+            yield connection
+
     def check_schema(self, connection: Connection) -> None:
         """Raises DatabaseError if another version wrote the tables, or nobody did."""
         schema = connection.execute(select(Book.schema)).scalar_one_or_none()

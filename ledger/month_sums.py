@@ -1,4 +1,4 @@
-"""Reads sums of a month, and of days, from the database."""
+"""Reads the sums of a month from the database."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -8,15 +8,15 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from cede.api.budget import MonthUse, month_of
-from cede.api.objects import CESSIONS, rfc3339
-from cede.api.use_history import DayUse, UseHistory
-from ledger.accounting import DAY, Gap, TeamKey, day_of
+from cede.api.objects import CESSIONS
+from ledger import books
+from ledger.accounting import TeamKey
 from ledger.claims import ClaimKey
 from ledger.database import Database
 from ledger.losses import Loss, losses
-from ledger.months import Month, hours, parse_month
+from ledger.months import Month, hours, parse_month, time_of
 from ledger.statement import MonthSums
-from ledger.tables import AuditRow, Book, ClaimDay, GapRow, JobDay, PoolDay, TeamDay
+from ledger.tables import AuditRow, ClaimDay, JobDay, PoolDay, TeamDay
 from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
@@ -25,9 +25,8 @@ Table = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
 
 def read_month(database: Database, month: Month) -> MonthSums:
     """All of it is of one moment."""
-    with database.transaction() as connection:
-        database.check_schema(connection)
-        book = connection.execute(select(Book.began, Book.written)).one()
+    with database.reading() as connection:
+        book = books.extent(connection)
         pools = _sums(connection, PoolDay, month)
         teams: dict[TeamKey, Counter[str]] = {
             (team, (type_name, resource)): sums
@@ -39,7 +38,7 @@ def read_month(database: Database, month: Month) -> MonthSums:
             month=month,
             began=book.began,
             written=book.written,
-            gaps=_gaps(connection, month),
+            gaps=books.gaps(connection, month.begin, month.end),
             pools={(type_name, resource): sums for (type_name, resource), sums in pools.items()},
             teams=teams,
             jobs=jobs,
@@ -57,47 +56,18 @@ def _losses(connection: Connection, month: Month) -> tuple[Loss, ...]:
 
 def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:
     """What these teams have used in the month in which the books end."""
-    with database.transaction() as connection:
-        database.check_schema(connection)
-        book = connection.execute(select(Book.began, Book.written)).one()
+    with database.reading() as connection:
+        book = books.extent(connection)
         month = parse_month(month_of(book.written / SECOND))
         used: dict[str, dict[str, dict[str, Decimal]]] = {}
         for (team, type_name, resource), sums in _sums(connection, TeamDay, month).items():
             if team in teams and sums["used"]:
                 by_type = used.setdefault(team, {}).setdefault(type_name, {})
                 by_type[resource] = Decimal(hours(sums["used"]))
-        gaps = _gaps(connection, month)
+        gaps = books.gaps(connection, month.begin, month.end)
     period = MonthSums(month, book.began, book.written, gaps)
     missing = Decimal(hours(period.passed - period.recorded))
-    return MonthUse(month.name, _time(book.written), missing, used)
-
-
-def read_history(database: Database, days: int) -> UseHistory:
-    """What teams used on the last days that are in the books; the last day may not have ended."""
-    with database.transaction() as connection:
-        database.check_schema(connection)
-        book = connection.execute(select(Book.began, Book.written)).one()
-        first_day = book.written // DAY - days + 1
-        period = Month("", max(book.began, first_day * DAY), book.written)
-        gaps = _gaps(connection, period)
-        rows = connection.execute(
-            select(*TeamDay.__table__.columns)
-            .where(TeamDay.day >= day_of(period.begin))
-            .order_by(*TeamDay.__table__.primary_key)
-        )
-        uses = tuple(_day_use(row) for row in rows)
-    missing = sum(gap.end - gap.begin for gap in gaps)
-    return UseHistory(_time(period.begin), _time(period.end), Decimal(hours(missing)), uses)
-
-
-def _day_use(row: Any) -> DayUse:
-    amounts = (row.available, row.used, row.borrowed, row.lent)
-    names = (row.day, row.team, row.instance_type, row.resource)
-    return DayUse(*names, *(Decimal(hours(amount)) for amount in amounts))
-
-
-def _time(moment: int) -> str:
-    return rfc3339(moment / SECOND)
+    return MonthUse(month.name, time_of(book.written), missing, used)
 
 
 def _sums(
@@ -117,15 +87,3 @@ def _sums(
             {column.name: int(value) for column, value in sums}
         )
     return result
-
-
-def _gaps(connection: Connection, month: Month) -> tuple[Gap, ...]:
-    """Those of the month, cut at its ends."""
-    rows = connection.execute(
-        select(GapRow.begin, GapRow.end, GapRow.reason)
-        .where(GapRow.begin < month.end, GapRow.end > month.begin)
-        .order_by(GapRow.begin)
-    )
-    return tuple(
-        Gap(max(begin, month.begin), min(end, month.end), reason) for begin, end, reason in rows
-    )

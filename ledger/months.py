@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from cede.api.objects import rfc3339
 from ledger.timeline import SECOND
 
 HOUR = 3600 * SECOND
@@ -33,6 +34,11 @@ def parse_month(text: str) -> Month:
 def hours(microseconds: int) -> str:
     """Rounded to a millionth of an hour."""
     return f"{(Decimal(microseconds) / HOUR).quantize(PLACES):f}"
+
+
+def time_of(moment: int) -> str:
+    """RFC 3339."""
+    return rfc3339(moment / SECOND)
 
 
 def percent(part: int, whole: int) -> str:

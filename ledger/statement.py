@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from io import StringIO
 
-from cede.api.objects import Json, rfc3339
+from cede.api.objects import Json
 from cede.api.resources import FlavorResource
 from ledger.accounting import Gap, TeamKey
 from ledger.claims import ClaimKey
 from ledger.losses import Loss
-from ledger.months import Month, hours, percent
-from ledger.timeline import SECOND
+from ledger.months import Month, hours, percent, time_of
 from ledger.usage import JobKey
 
 UNALLOCATED = "(unallocated)"
 """In place of a team: capacity that is in no team's quota."""
 UNKNOWN = "unknown"
+NOT_BEGUN = "the books had not begun"
 Row = dict[str, str]
 
 
@@ -222,7 +222,7 @@ def as_json(sums: MonthSums) -> str:
             "month": sums.month.name,
             "recordedHours": hours(sums.recorded),
             "notRecordedHours": hours(sums.passed - sums.recorded),
-            "writtenUntil": _time(sums.written),
+            "writtenUntil": time_of(sums.written),
             "gaps": [_gap(gap) for gap in _all_gaps(sums)],
             "balance": list(balance(sums)),
             **{f"by{name.title()}": make(sums) for name, make in TABLES.items()},
@@ -251,13 +251,9 @@ def _all_gaps(sums: MonthSums) -> Iterable[Gap]:
     """With the time before the books began."""
     begin = min(sums.began, sums.month.end)
     if sums.month.begin < begin:
-        yield Gap(sums.month.begin, begin, "the books had not begun")
+        yield Gap(sums.month.begin, begin, NOT_BEGUN)
     yield from sums.gaps
 
 
 def _gap(gap: Gap) -> Json:
-    return {"begin": _time(gap.begin), "end": _time(gap.end), "reason": gap.reason}
-
-
-def _time(moment: int) -> str:
-    return rfc3339(moment / SECOND)
+    return {"begin": time_of(gap.begin), "end": time_of(gap.end), "reason": gap.reason}

@@ -15,7 +15,8 @@ from ledger.accounting import Entries, Gap
 from ledger.bookkeeper import Batch, Bookkeeper, Books
 from ledger.claims import TakeBack, Taken
 from ledger.database import Database, DatabaseError
-from ledger.month_sums import read_history, read_month, read_month_use
+from ledger.day_sums import read_history
+from ledger.month_sums import read_month, read_month_use
 from ledger.months import hours, parse_month
 from ledger.timeline import SECOND
 from tests.builders.ledger import KIND, NOW, Ledger, cession, seen_at, workload
