@@ -31,23 +31,30 @@ async def connect(
     """
     configuration = Configuration()
     await load_configuration(configuration, kubeconfig, context)
-    tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # the CAs of many clusters lack a key identifier; kubectl accepts them too
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    tls = trust(configuration)
     load_certificates(tls, configuration)
 
     async def renew() -> None:
         await load_configuration(configuration, kubeconfig, context)
         load_certificates(tls, configuration)
 
-    connector = aiohttp.TCPConnector(limit=100, ssl=tls, socket_factory=_socket_with_keepalive)
-    async with aiohttp.ClientSession(
-        connector=connector,
+    async with open_session(configuration, tls) as session:
+        yield HttpClient(session, configuration, manager, renew)
+
+
+def open_session(
+    configuration: Configuration,
+    tls: ssl.SSLContext,
+    cookie_jar: aiohttp.abc.AbstractCookieJar | None = None,
+) -> aiohttp.ClientSession:
+    """Connections to the API server; to be closed by the caller."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=100, ssl=tls, socket_factory=_socket_with_keepalive),
+        cookie_jar=cookie_jar,
         read_bufsize=MAX_LINE_BYTES,
         timeout=REQUEST_TIMEOUT,
         proxy=configuration.proxy,
-    ) as session:
-        yield HttpClient(session, configuration, manager, renew)
+    )
 
 
 async def load_configuration(
@@ -71,12 +78,25 @@ async def load_configuration(
         raise ConfigException("the file is no kubeconfig") from error
 
 
+def trust(configuration: Configuration) -> ssl.SSLContext:
+    """Knows the API server, and shows it no certificate."""
+    tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # the CAs of many clusters lack a key identifier; kubectl accepts them too
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    _check_as_configured(tls, configuration)
+    return tls
+
+
 def load_certificates(tls: ssl.SSLContext, configuration: Configuration) -> None:
     """Loads the CA and the client certificate again; new connections use them at once."""
     if configuration.ssl_ca_cert:
         tls.load_verify_locations(configuration.ssl_ca_cert)
     if configuration.cert_file:
         tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    _check_as_configured(tls, configuration)
+
+
+def _check_as_configured(tls: ssl.SSLContext, configuration: Configuration) -> None:
     if not configuration.verify_ssl:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE

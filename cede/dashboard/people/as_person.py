@@ -1,7 +1,6 @@
 """Requests to the API server with the token of a person, and none of our own rights."""
 
 import json
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,8 +10,8 @@ from kubernetes.aio.client.configuration import Configuration
 from cede.api.objects import Key
 from cede.dashboard.explaining import explained
 from cede.dashboard.questions import Predictions, Question
-from cede.kube.client import REQUEST_TIMEOUT, HttpClient
-from cede.kube.connection import MAX_LINE_BYTES
+from cede.kube.client import HttpClient
+from cede.kube.connection import open_session, trust
 from cede.prediction import Prediction, in_memory, path_of
 from cede.report.explanation import Explanation
 
@@ -70,17 +69,7 @@ class AsPerson:
 async def as_person(own: Configuration) -> AsyncIterator[AsPerson]:
     """A certificate of our own would be stronger than the person's token: these connections have
     none."""
-    tls = ssl.create_default_context(cafile=own.ssl_ca_cert)
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not own.verify_ssl:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=100, ssl=tls),
-        # a cookie of the API server, or of a proxy before it, would be everybody's
-        cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=MAX_LINE_BYTES,
-        timeout=REQUEST_TIMEOUT,
-        proxy=own.proxy,
-    ) as session:
+    # a cookie of the API server, or of a proxy before it, would be everybody's
+    no_cookies = aiohttp.DummyCookieJar()
+    async with open_session(own, trust(own), no_cookies) as session:
         yield AsPerson(session, own)
