@@ -139,23 +139,22 @@ class Controller:
     def look_around(self) -> tuple[Around, list[Job]]:
         """What explains the jobs, as the command reads it, and the Jobs. A leader asks, so a
         scheduler leads."""
-        objects = {name: cache.all() for name, cache in self._objects.items()}
         now = self._clock.now()
         lease = LeaseSpec(names.SCHEDULER, rfc3339(now, micro=True), leaseDurationSeconds=15)
         classes = self._classes.all() if self._classes.synced.is_set() else []
         around = Around(
             policy=self.policy,
-            allocations=objects["allocations"],
-            cessions=self._applier.latest(objects["cessions"]),
-            queues=objects["cluster_queues"],
+            allocations=self._objects["allocations"].all(),
+            cessions=self._applier.latest(self._objects["cessions"].all()),
+            queues=self._objects["cluster_queues"].all(),
             leases={names.SCHEDULER_LEASE: Lease(spec=lease)},
             incomplete=frozenset(c.kind.plural for c in self.needed_caches if c.unreadable),
-            workloads=objects["workloads"],
-            local_queues=objects["local_queues"],
-            cohorts=objects["cohorts"],
+            workloads=self._objects["workloads"].all(),
+            local_queues=self._objects["local_queues"].all(),
+            cohorts=self._objects["cohorts"].all(),
             priority_classes=frozenset(item.metadata.name for item in classes) or None,
         )
-        return around, objects["jobs"]
+        return around, self._objects["jobs"].all()
 
     async def poll_runtimes(self) -> None:
         """Afterwards every runtime has answered once, or failed to in time."""
