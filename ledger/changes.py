@@ -86,7 +86,7 @@ def _cession(cession: Cession) -> Json:
     return {
         "uid": cession.metadata.uid,
         "claimant": spec.preemptor.queue,
-        "job": f"{spec.preemptor.namespace}/{spec.preemptor.job or spec.preemptor.workload}",
+        "job": f"{spec.preemptor.namespace}/{spec.preemptor.name}",
         "reason": spec.reason,
         "need": [need.model_dump(mode="json") for need in spec.need],
         "targets": [_target(cession, target) for target in spec.targets],
@@ -100,7 +100,7 @@ def _target(cession: Cession, target: Target) -> Json:
     """What was planned; at the end of the Cession also what became of it."""
     plan = {
         "team": target.queue,
-        "job": f"{target.namespace}/{target.job or target.workload}",
+        "job": f"{target.namespace}/{target.name}",
         "from": target.fromSize,
         "to": target.toSize,
         "how": target.how,

@@ -108,7 +108,7 @@ def _opened(cession: Cession, target: Target, jobs: Jobs) -> TakeBack | None:
         uid=holdings[0].uid,
         team=target.queue,
         namespace=target.namespace,
-        job=target.job or target.workload,
+        job=target.name,
         claimant=cession.spec.preemptor.queue,
         taken=tuple(
             Taken(*key, value * target.fromSize // pods, value * target.toSize // pods)

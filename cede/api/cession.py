@@ -52,6 +52,11 @@ class Preemptor(BaseModel):
         max_length=32, description="When the Workload was created (RFC 3339)."
     )
 
+    @property
+    def name(self) -> str:
+        """Of the Job, or of the Workload of another kind of object."""
+        return self.job or self.workload
+
 
 class Need(BaseModel):
     """One resource of one instance type that must be released."""
@@ -102,6 +107,11 @@ class Target(BaseModel):
             "ceded. Only the time in which a scheduler leads is counted."
         ),
     )
+
+    @property
+    def name(self) -> str:
+        """Of the Job, or of the Workload of another kind of object."""
+        return self.job or self.workload
 
 
 class CessionSpec(BaseModel):

@@ -36,10 +36,10 @@ def summarize(cession: Cession, now: float) -> CessionSummary:
 def job_of(cession: Cession) -> str:
     """The namespace and name of the job that needs capacity."""
     preemptor = cession.spec.preemptor
-    return f"{preemptor.namespace}/{preemptor.job or preemptor.workload}"
+    return f"{preemptor.namespace}/{preemptor.name}"
 
 
 def target_text(target: Target) -> str:
     """A job that gives, and its sizes, such as `research/gpt 8 → 4`."""
-    job = f"{target.namespace}/{target.job or target.workload}"
+    job = f"{target.namespace}/{target.name}"
     return f"{job} {target.fromSize} → {target.toSize}"

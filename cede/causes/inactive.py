@@ -55,7 +55,7 @@ def _aside(cession: Cession) -> Cause:
     return Cause(
         WaitReason.ASIDE_FOR_CESSION,
         f"It is set aside, and its Workload is not active, until Cession {cession.metadata.name} "
-        f"has ended: it waits before {preemptor.job or preemptor.workload}, for which capacity is "
+        f"has ended: it waits before {preemptor.name}, for which capacity is "
         f"released. It keeps its place.",
     )
 

@@ -75,4 +75,4 @@ def described(cession: Cession, status: CessionStatus, now: float) -> CessionSta
 def _change(target: Target) -> str:
     if target.how == "Shrink":
         return f"{target.job} {target.fromSize}→{target.toSize}"
-    return f"{target.job or target.workload} {'drains' if target.how == 'Drain' else 'stops'}"
+    return f"{target.name} {'drains' if target.how == 'Drain' else 'stops'}"

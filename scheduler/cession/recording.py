@@ -60,7 +60,7 @@ def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
                 (target.namespace, target.job),
                 target.uid,
                 SchedulerEvent.CEDED,
-                f"{change} for {preemptor.job or preemptor.workload} of {preemptor.queue}"
+                f"{change} for {preemptor.name} of {preemptor.queue}"
                 f"{after_step}: {cession.spec.why}",
             )
             if now.staysStopped:

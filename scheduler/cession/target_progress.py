@@ -188,7 +188,7 @@ def release(
     if _is_late(cession, progress, job):
         news["forcedTime"] = once(status.forcedTime, now)
     preemptor = cession.spec.preemptor
-    why = f"for {preemptor.job or preemptor.workload} of {preemptor.queue}"
+    why = f"for {preemptor.name} of {preemptor.queue}"
     actions = progress.actions
     if _stops(progress, snapshot, now):
         news["stopped"] = True
@@ -240,7 +240,7 @@ def ending_reason(progress: Iterable[TargetProgress], snapshot: Snapshot, now: f
     jobs = [p.target for p in progress if p.status.endingPods and p.target.uid in snapshot.ending]
     if not jobs:
         return ""
-    names = listed([target.job or target.workload for target in jobs], MAX_NAMES)
+    names = listed([target.name for target in jobs], MAX_NAMES)
     ends_by = max(snapshot.ending[target.uid].ends_by for target in jobs)
     if ends_by == inf:
         return f"Pods of {names} have not ended yet."
