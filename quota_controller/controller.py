@@ -67,7 +67,6 @@ LABELLED_KINDS = (
 )
 """The kinds of which only objects with Cede's label are watched."""
 SCHEDULER_LEASE: Key = (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE)
-LEDGER_NOTES: Key = (names.SYSTEM_NAMESPACE, names.LEDGER)
 POLICY: Key = ("", names.POLICY_NAME)
 
 IDLE_INTERVAL_S = 60.0
@@ -109,7 +108,7 @@ class Controller:
         )
         self.kueue_config_map = self._cache_of_one(CONFIG_MAPS, kueue_config.CONFIG_MAP)
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
-        self.ledger_notes = self._cache_of_one(CONFIG_MAPS, LEDGER_NOTES)
+        self.ledger_notes = self._cache_of_one(CONFIG_MAPS, names.LEDGER_NOTES)
         self.leadership: lease_watchdog.Leadership | None = None
         self.root_key = RootKey(client)
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
@@ -251,7 +250,7 @@ class Controller:
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
             grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
-            month_use=noted_use(self.ledger_notes.get(LEDGER_NOTES)),
+            month_use=noted_use(self.ledger_notes.get(names.LEDGER_NOTES)),
         )
 
     def _live_objects(self, now: float) -> dict[ObjectId, Json]:

@@ -15,8 +15,6 @@ from scheduler.snapshot.snapshot import RawObjects
 from whatif.questions import Picture
 from whatif.world import assume_runtimes
 
-LEDGER_NOTES = (names.SYSTEM_NAMESPACE, names.LEDGER)
-
 
 async def read_picture(client: Client) -> tuple[Picture, list[str]]:
     """The cluster as it is, and a sentence for each object that cannot be read. Raises ApiError."""
@@ -40,6 +38,6 @@ async def read_picture(client: Client) -> tuple[Picture, list[str]]:
 async def _month_use(client: Client) -> MonthUse | None:
     """What the ledger notes. Members may not read it: then budgets count as not used."""
     try:
-        return noted_use(await client.get(CONFIG_MAPS, dict, LEDGER_NOTES))
+        return noted_use(await client.get(CONFIG_MAPS, dict, names.LEDGER_NOTES))
     except (Forbidden, NotFound):
         return None

@@ -216,7 +216,9 @@ does not change for `watchdogSeconds`.
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
 LEDGER = "cede-ledger"
-"""The ledger's Lease, Deployment, service account, and the ConfigMap of its notes."""
+"""The ledger's Lease, Deployment, Service, service account, and the ConfigMap of its notes."""
+LEDGER_NOTES = (SYSTEM_NAMESPACE, LEDGER)
+"""The key of that ConfigMap."""
 AUDIT_HEAD = "cede.dev/audit-head"
 """Annotation of the ConfigMap `LEDGER`: the newest record of the audit, as `12:9f86d0…`.
 

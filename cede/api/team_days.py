@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-SERVICE = "cede-ledger"
 PORT_NAME = "metrics"
 PATH = "/v1/team-days"
 DAYS = 30

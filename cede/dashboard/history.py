@@ -6,12 +6,14 @@ import aiohttp
 import msgspec
 
 from cede.api import names
-from cede.api.team_days import PATH, PORT_NAME, SERVICE, TeamDays
+from cede.api.team_days import PATH, PORT_NAME, TeamDays
 from cede.kube.client import HttpClient
 from cede.kube.errors import ApiError, Forbidden, NotFound
 from cede.kube.failures import failure_sentence
 
-PROXY = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/services/{SERVICE}:{PORT_NAME}/proxy{PATH}"
+PROXY = (
+    f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/services/{names.LEDGER}:{PORT_NAME}/proxy{PATH}"
+)
 """Who may `get` this may read the history: it goes through the API server, with its RBAC."""
 TIMEOUT = aiohttp.ClientTimeout(total=20, connect=3)
 NOT_INSTALLED = (
@@ -35,7 +37,7 @@ async def through_api_server(client: HttpClient) -> Answer:
     except NotFound:
         return Answer(NOT_INSTALLED)
     except Forbidden:
-        return not_allowed(f"get services/proxy of {SERVICE} in {names.SYSTEM_NAMESPACE}")
+        return not_allowed(f"get services/proxy of {names.LEDGER} in {names.SYSTEM_NAMESPACE}")
     except ApiError as error:
         return _unreadable(failure_sentence(error))
     except msgspec.ValidationError as error:

@@ -10,13 +10,12 @@ from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound
 
 log = logging.getLogger(__name__)
-KEY = (names.SYSTEM_NAMESPACE, names.LEDGER)
 
 
 async def read_text(client: Client) -> str:
     """Empty if none was noted yet. Raises ApiError."""
     try:
-        config_map = await client.get(CONFIG_MAPS, MetadataOnly, KEY)
+        config_map = await client.get(CONFIG_MAPS, MetadataOnly, names.LEDGER_NOTES)
     except NotFound:
         return ""
     return config_map.metadata.annotations.get(names.AUDIT_HEAD, "")
@@ -33,7 +32,7 @@ async def note(client: Client, head: Head) -> bool:
     """Whether it was noted. The log has it too, so a refusal is only reported."""
     body = {"metadata": {"annotations": {names.AUDIT_HEAD: str(head)}}}
     try:
-        await client.patch(CONFIG_MAPS, KEY, body)
+        await client.patch(CONFIG_MAPS, names.LEDGER_NOTES, body)
     except ApiError as error:
         log.warning("head of the audit not noted", extra={"reason": str(error)})
         return False

@@ -11,7 +11,6 @@ from cede.kube.client import Client
 from cede.kube.errors import ApiError
 
 log = logging.getLogger(__name__)
-KEY = (names.SYSTEM_NAMESPACE, names.LEDGER)
 
 
 async def note(client: Client, count: Callable[[], Awaitable[MonthUse]]) -> bool:
@@ -21,11 +20,11 @@ async def note(client: Client, count: Callable[[], Awaitable[MonthUse]]) -> bool
     was slow replaces a newer note by an older one, and the hours of a month only grow.
     """
     try:
-        config_map = await client.get(CONFIG_MAPS, MetadataOnly, KEY)
+        config_map = await client.get(CONFIG_MAPS, MetadataOnly, names.LEDGER_NOTES)
         use = await count()
         version = config_map.metadata.resourceVersion
         body = {"metadata": {"resourceVersion": version}, "data": {names.MONTH_USE: use.text()}}
-        await client.patch(CONFIG_MAPS, KEY, body)
+        await client.patch(CONFIG_MAPS, names.LEDGER_NOTES, body)
     except ApiError as error:
         log.warning("use of budgets not noted", extra={"reason": str(error)})
         return False

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cede.api import names
 from cede.api.audit_chain import FIRST, Head
 from cede.api.objects import CONFIG_MAPS
 from cede.kube import audit_head
@@ -13,7 +14,7 @@ HEAD = Head(3, FIRST)
 
 
 def put(server: ApiServer, **annotations: str) -> None:
-    namespace, name = audit_head.KEY
+    namespace, name = names.LEDGER_NOTES
     metadata = {"namespace": namespace, "name": name, "annotations": annotations}
     server.put(CONFIG_MAPS, {"metadata": metadata, "data": {"of": "others"}})
 
@@ -23,7 +24,7 @@ async def test_what_was_noted_is_read(server: ApiServer, client: HttpClient) -> 
     assert await audit_head.read(client) is None
     await audit_head.note(client, HEAD)
     assert await audit_head.read(client) == HEAD
-    config_map = server.get(CONFIG_MAPS, audit_head.KEY)
+    config_map = server.get(CONFIG_MAPS, names.LEDGER_NOTES)
     assert config_map
     assert config_map["data"] == {"of": "others"}
     assert config_map["metadata"]["annotations"]["other"] == "stays"
@@ -45,6 +46,6 @@ async def test_a_refusal_is_only_reported(
     server: ApiServer, client: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(server)
-    server.script("PATCH", CONFIG_MAPS.path(audit_head.KEY), refuses(403, "Forbidden"))
+    server.script("PATCH", CONFIG_MAPS.path(names.LEDGER_NOTES), refuses(403, "Forbidden"))
     await audit_head.note(client, HEAD)
     assert caplog.records[-1].message == "head of the audit not noted"

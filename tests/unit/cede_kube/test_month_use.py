@@ -15,7 +15,7 @@ NEWER = MonthUse("2026-11", "2026-11-20T12:01:00Z")
 
 
 def put_notes(server: ApiServer) -> None:
-    namespace, name = month_use.KEY
+    namespace, name = names.LEDGER_NOTES
     metadata = {"name": name, "namespace": namespace, "annotations": {names.AUDIT_HEAD: "1:a"}}
     server.put(CONFIG_MAPS, {"metadata": metadata})
 
@@ -28,7 +28,7 @@ async def test_a_note_leaves_the_other_notes_as_they_are() -> None:
     async with ApiServer() as server, server.client(manager=names.LEDGER) as client:
         put_notes(server)
         assert await month_use.note(client, count_newer)
-        config_map = server.get(CONFIG_MAPS, month_use.KEY)
+        config_map = server.get(CONFIG_MAPS, names.LEDGER_NOTES)
         assert config_map is not None
         assert noted_use(config_map) == NEWER
         assert config_map["metadata"]["annotations"] == {names.AUDIT_HEAD: "1:a"}
@@ -45,7 +45,7 @@ async def test_a_slow_process_does_not_replace_a_newer_note(
             return OLDER
 
         assert not await month_use.note(client, count_while_another_notes)
-        assert noted_use(server.get(CONFIG_MAPS, month_use.KEY)) == NEWER
+        assert noted_use(server.get(CONFIG_MAPS, names.LEDGER_NOTES)) == NEWER
     assert caplog.records[-1].levelno == logging.WARNING
 
 
