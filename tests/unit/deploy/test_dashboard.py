@@ -1,23 +1,18 @@
 """The page as it is deployed: what it may do, and who may connect."""
 
-from typing import Any
+from functools import partial
 
-import yaml
-
-from cede.api.objects import Json, Kind
-from cede.api.team_days import PORT_NAME, SERVICE
+from cede.api import names
+from cede.api.objects import Kind
+from cede.api.team_days import PORT_NAME
 from cede.dashboard.__main__ import LEDGER, parse_flags
 from cede.dashboard.people.person import OF_JOBS, SHARED
-from tests.paths import TREE
+from tests.harness.component_manifests import manifests
 
-COMPONENTS = TREE / "deploy/components"
 NAME = "cede-dashboard"
 
 
-def documents(kind: str, component: str = "dashboard") -> list[Json]:
-    texts = [path.read_text() for path in (COMPONENTS / component).glob("*.yaml")]
-    loaded: list[Any] = [document for text in texts for document in yaml.safe_load_all(text)]
-    return [document for document in loaded if document["kind"] == kind]
+documents = partial(manifests, "dashboard")
 
 
 def rights(kind: str) -> set[tuple[str, str, str]]:
@@ -45,17 +40,8 @@ def test_it_reads_what_the_page_shows_and_asks_who_somebody_is_and_may_do_nothin
     assert rights("Role") == read(*(kind for kind in SHARED if kind.plural == "leases"))
 
 
-def test_it_runs_without_rights_on_its_node() -> None:
+def test_sessions_are_in_the_memory_of_one_process() -> None:
     [deployment] = documents("Deployment")
-    pod = deployment["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    # sessions are in the memory of one process
     assert deployment["spec"]["replicas"] == 1
 
 
@@ -79,10 +65,10 @@ def test_its_pods_are_those_that_policy_and_service_select() -> None:
 
 
 def test_the_ledger_answers_where_the_page_asks_and_lets_it_in() -> None:
-    [service] = documents("Service", "ledger")
+    [service] = manifests("ledger", "Service")
     [port] = service["spec"]["ports"]
-    assert (service["metadata"]["name"], port["name"]) == (SERVICE, PORT_NAME)
-    assert LEDGER.endswith(f"{SERVICE}.cede-system:{port['port']}")
-    [policy] = documents("NetworkPolicy", "ledger")
+    assert (service["metadata"]["name"], port["name"]) == (names.LEDGER, PORT_NAME)
+    assert LEDGER.endswith(f"{names.LEDGER}.cede-system:{port['port']}")
+    [policy] = manifests("ledger", "NetworkPolicy")
     peers = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"]]
     assert {"podSelector": {"matchLabels": {"app.kubernetes.io/name": NAME}}} in peers

@@ -1,25 +1,17 @@
 """The ledger as it is deployed: it reads, and has one place to write."""
 
 import asyncio
-from typing import Any
+from functools import partial
 
 import pytest
-import yaml
 
 from cede.api import names
-from cede.api.objects import Json
 from ledger.controller import Controller
 from ledger.database import Database
 from tests.fakes.api_server import ApiServer
-from tests.paths import TREE
+from tests.harness.component_manifests import manifests
 
-FOLDER = TREE / "deploy/components/ledger"
-
-
-def documents(kind: str) -> list[Json]:
-    texts = [path.read_text() for path in FOLDER.glob("*.yaml")]
-    loaded: list[Any] = [document for text in texts for document in yaml.safe_load_all(text)]
-    return [document for document in loaded if document["kind"] == kind]
+documents = partial(manifests, "ledger")
 
 
 def rights(kind: str) -> set[tuple[str, str, str]]:
@@ -53,18 +45,6 @@ def test_it_may_write_its_lease_and_the_note_on_the_audit() -> None:
     }
     [note] = documents("ConfigMap")
     assert note["metadata"]["name"] == names.LEDGER
-
-
-def test_it_runs_without_rights_on_its_node() -> None:
-    [deployment] = documents("Deployment")
-    pod = deployment["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
 
 
 def test_two_pods_never_write_into_one_file() -> None:
