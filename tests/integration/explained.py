@@ -77,8 +77,8 @@ def wait_for_event(cluster: Cluster, namespace: str, job: str, reason: WaitReaso
 
     def message() -> str:
         events = cluster.kubectl_json("get", "events", "-n", namespace, "--field-selector", chosen)
-        [*_, newest] = events["items"]
-        return str(newest["message"])
+        assert events["items"], "there is no such event"
+        return str(events["items"][-1]["message"])
 
     return cluster.until(message, f"an event {reason} of {namespace}/{job}", REASON_TIMEOUT_S)
 

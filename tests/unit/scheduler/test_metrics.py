@@ -21,9 +21,9 @@ Value = Callable[[], float]
 
 
 def value(name: str, **labels: str) -> Value:
-    """How much the sample has grown since this call."""
+    """How much the sample has grown since this call, to a microsecond: other tests add to it."""
     before = REGISTRY.get_sample_value(name, labels) or 0.0
-    return lambda: (REGISTRY.get_sample_value(name, labels) or 0.0) - before
+    return lambda: round((REGISTRY.get_sample_value(name, labels) or 0.0) - before, 6)
 
 
 def target(**times: float | bool) -> dict[str, object]:
