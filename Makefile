@@ -38,7 +38,7 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 
 test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 3 h
 	@CEDE_KINDS=1 $(MAKE) test-integrations
-	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler/cession
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
@@ -49,7 +49,8 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py \
-		tests/e2e/test_examples.py tests/e2e/test_restart.py
+		tests/e2e/test_examples.py tests/e2e/test_restart.py \
+		tests/e2e/test_cession.py tests/e2e/test_comeback.py
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py

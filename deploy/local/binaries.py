@@ -28,20 +28,21 @@ VERSION = version("k8s.io/kubernetes")
 STAMP = "k8s.io/component-base/version.git"
 LDFLAGS = f"-s -w -X {STAMP}Version={VERSION} -X {STAMP}Major=1 -X {STAMP}Minor=36"
 
-# module folder, package, seconds to compile on two cores without a cache
+# package, seconds to compile on two cores without a cache
 PROGRAMS = [
-    ("", "k8s.io/kubernetes/cmd/kubectl", 60),
-    ("", "k8s.io/kubernetes/cmd/kube-apiserver", 110),
-    ("", "k8s.io/kubernetes/cmd/kubelet", 35),
-    ("", "k8s.io/kubernetes/cmd/kube-controller-manager", 30),
-    ("", "k8s.io/kubernetes/cmd/kube-scheduler", 7),
-    ("", "k8s.io/kubernetes/cmd/kube-proxy", 7),
-    ("", "go.etcd.io/etcd/server/v3", 9),
-    ("", "sigs.k8s.io/kueue/cmd/kueue", 60),
-    ("", "sigs.k8s.io/kwok/cmd/kwok", 15),
-    ("dns", "github.com/coredns/coredns", 110),
+    ("k8s.io/kubernetes/cmd/kubectl", 60),
+    ("k8s.io/kubernetes/cmd/kube-apiserver", 110),
+    ("k8s.io/kubernetes/cmd/kubelet", 35),
+    ("k8s.io/kubernetes/cmd/kube-controller-manager", 30),
+    ("k8s.io/kubernetes/cmd/kube-scheduler", 7),
+    ("k8s.io/kubernetes/cmd/kube-proxy", 7),
+    ("go.etcd.io/etcd/server/v3", 9),
+    ("sigs.k8s.io/kueue/cmd/kueue", 60),
+    ("sigs.k8s.io/kwok/cmd/kwok", 15),
+    ("./coredns", 15),
 ]
 NAMES = {"go.etcd.io/etcd/server/v3": "etcd"}
+SOURCES = ("go.mod", "go.sum", "coredns/main.go")
 # all stages of kwok but the one that completes the pods of Jobs at once
 KWOK_STAGES = [
     "node/fast/node-initialize.yaml",
@@ -52,11 +53,7 @@ KWOK_STAGES = [
 
 
 def key() -> str:
-    parts = [
-        TREE / "deploy" / "local" / folder / file
-        for folder in ("", "dns")
-        for file in ("go.mod", "go.sum")
-    ]
+    parts = [TREE / "deploy" / "local" / file for file in SOURCES]
     return hashlib.sha256(
         b"".join(part.read_bytes() for part in parts) + f"{LDFLAGS} {PROGRAMS}".encode()
     ).hexdigest()[:16]
@@ -73,15 +70,14 @@ def build(paths: Paths) -> None:
         return
     paths.bin.mkdir(parents=True, exist_ok=True)
     (paths.bin / "key").unlink(missing_ok=True)
-    for folder in ("", "dns"):
-        with stage(f"Go modules of deploy/local/{folder} fetched"):
-            run_go(folder, "mod", "download")
-    for done, (folder, package, _) in enumerate(PROGRAMS):
+    with stage("Go modules of deploy/local fetched"):
+        run_go("", "mod", "download")
+    for done, (package, _) in enumerate(PROGRAMS):
         name = NAMES.get(package, package.rpartition("/")[2])
         started = time.monotonic()
-        run_go(folder, "build", "-ldflags", LDFLAGS, "-o", str(paths.bin / name), package)
+        run_go("", "build", "-ldflags", LDFLAGS, "-o", str(paths.bin / name), package)
         remaining = PROGRAMS[done + 1 :]
-        minutes = sum(seconds for _, _, seconds in remaining) / 60
+        minutes = sum(seconds for _, seconds in remaining) / 60
         outlook = f"{len(remaining)} programs left, at most {minutes:.0f} min"
         report_progress(f"compiled {name} ({time.monotonic() - started:.0f} s); {outlook}")
     copy_module_files(paths)

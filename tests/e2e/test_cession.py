@@ -12,6 +12,7 @@ import yaml
 from deploy.demo.figures import merged
 from elastic_runtime import contract
 from tests.e2e.training import Training
+from tests.marks import LONG
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -143,6 +144,7 @@ def test_a_killed_scheduler_pod_does_not_stop_the_cession(cluster: Cluster, last
     check_end(cluster, last_step, known)
 
 
+@LONG
 def test_a_killed_webhook_pod_does_not_stop_the_cession(cluster: Cluster, last_step: int) -> None:
     known = len(cessions(cluster))
     with frozen_cession(cluster):

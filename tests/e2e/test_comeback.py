@@ -11,6 +11,7 @@ from cede.api import names
 from cede.api.objects import Json
 from deploy.demo.figures import merged
 from tests.e2e.training import Training
+from tests.marks import LONG
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -70,6 +71,7 @@ def cessions(cluster: Cluster) -> list[Json]:
     return list(cluster.kubectl_json("get", "cessions")["items"])
 
 
+@LONG
 def test_a_training_job_of_one_size_continues_from_the_step_that_it_acknowledged(
     jobs: Cluster,
 ) -> None:

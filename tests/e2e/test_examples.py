@@ -13,7 +13,7 @@ from tests.harness.ported_scripts import counted_changes
 from tests.marks import LONG
 from tests.paths import TREE
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, LONG]
 EXAMPLES = TREE / "examples"
 # The others need packages that the training image does not have (tests/frameworks).
 PORTED = sorted(counted_changes("porting.md"))
@@ -63,9 +63,7 @@ def preemptor() -> Any:
     return job
 
 
-@pytest.mark.parametrize(
-    "name", ["torchrun", *(pytest.param(name, marks=LONG) for name in PORTED if name != "torchrun")]
-)
+@pytest.mark.parametrize("name", PORTED)
 def test_a_ported_script_grows_shrinks_and_loses_nothing(teams: Any, name: str) -> None:
     training = Training(teams, "research", name)
     teams.kubectl("create", "-f", "-", stdin=json.dumps(job_of(name)))

@@ -18,7 +18,7 @@ from tests.e2e.training import Training
 from tests.marks import LONG
 from tests.paths import TREE
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, LONG]
 # the fixture of tests/conftest.py
 Cluster = Any
 
@@ -58,7 +58,6 @@ def test_a_job_saves_when_its_user_wants_it_and_trains_on(jobs: Cluster) -> None
     training.check_undisturbed()
 
 
-@LONG
 def test_a_script_that_saves_only_at_stops_says_so(jobs: Cluster) -> None:
     folder = f"/shared/restarted-{uuid4().hex[:8]}"
     create(jobs, restarted(folder))

@@ -171,6 +171,7 @@ def test_training_goes_on_when_the_node_of_pod_0_is_off(cluster: Cluster, traine
     assert coordinator(cluster) != 0
 
 
+@pytest.mark.skipif(not LONG, reason="part of make test-long")
 def test_the_others_elect_a_coordinator_while_a_cut_link_leaves_pod_0_one_too(
     cluster: Cluster, trained: None
 ) -> None:
@@ -191,6 +192,7 @@ def test_training_goes_on_when_the_agent_of_the_coordinator_is_frozen(
     assert coordinator(cluster) != 0
 
 
+@pytest.mark.skipif(not LONG, reason="part of make test-long")
 def test_training_goes_on_when_the_coordinator_and_another_pod_are_deleted(
     cluster: Cluster, trained: None
 ) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-import pytest
-
 from cede.api.policy import PolicySpec, Preemption
 from elastic_runtime.contract import State
 from scheduler.preemption.job_history import LATE_ANSWERS_PER_DAY, JobHistory
@@ -27,6 +25,7 @@ from tests.builders.scheduler import (
     runtime_status,
     snapshot,
 )
+from tests.marks import LONG
 
 WORLDS = 200
 MANY_WORLDS = 10_000
@@ -106,7 +105,7 @@ def test_no_lie_changes_who_gives() -> None:
     assert gave > WORLDS / 10
 
 
-@pytest.mark.slow
+@LONG
 def test_in_many_worlds_no_lie_changes_who_gives() -> None:
     for seed in range(MANY_WORLDS):
         check_lies(seed)
