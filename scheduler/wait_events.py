@@ -62,8 +62,8 @@ class Waiting:
         if self.workload is None:
             return self.job.metadata.created if self.job else 0.0
         reserved = condition(self.workload.status.conditions, names.QUOTA_RESERVED)
-        lost = unix_or_zero(reserved.lastTransitionTime) if reserved else 0.0
-        return max(self.workload.metadata.created, lost)
+        lost = (reserved.lastTransitionTime if reserved else None) or ""
+        return max(self.workload.metadata.created, unix_or_zero(lost))
 
     def causes(self, index: Index) -> Sequence[Cause]:
         if self.workload is not None:

@@ -207,7 +207,7 @@ def test_every_job_has_its_turn() -> None:
 
 def test_new_jobs_come_first_then_changed_reasons_and_then_the_oldest_events() -> None:
     waits = snapshot(*many(4 * MAX_EVENTS))
-    known = {}
+    known = dict[str, Known]()
     for number in range(4 * MAX_EVENTS):
         known |= repeated(f"job-job-{number}", last_s=REPEAT_S + number)
     changed, new = "job-job-0", "job-job-1"

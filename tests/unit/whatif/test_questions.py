@@ -106,9 +106,8 @@ def test_a_budget_that_is_used_stops_no_lower_class_of_the_team() -> None:
     use = MonthUse(month_of(NOW), rfc3339(NOW), used=used)
     picture = replace(cluster.picture(), month_use=use)
     assert len(picture.without.changes) > 1, "without a budget the urgent job stops one of them"
-    assert (
-        effects(ask_allocation(picture, allocate("research", 4, budget={"hardHours": 100}))) == []
-    )
+    answer = ask_allocation(picture, allocate("research", 4, budget={"hardHours": 100}))
+    assert effects(answer) == []
 
 
 @pytest.mark.parametrize(
