@@ -164,5 +164,5 @@ def test_a_team_over_its_budget_ends_nothing_that_it_borrows(
     jobs = [admitted("sweep", size=used), admitted("other", "vision", size=16 - used)]
     important = pending("a", queue="research", pods=1, priority=90)
     waits = snapshot(quota, admitted=jobs, pending=[important])
-    found = [entry.workload.name for entry in preemptors(waits, fair_shares=True)]
-    assert list(dict.fromkeys(found)) == expected
+    claims = [entry.workload.name for entry in preemptors(waits, fair_shares=True)]
+    assert list(dict.fromkeys(claims)) == expected
