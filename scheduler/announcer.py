@@ -14,14 +14,17 @@ from cede.kube import events
 from cede.kube.client import Client
 from cede.kube.errors import ApiError
 from cede.kube.threads import run_in_thread
+from scheduler.faults import Fault, Faults
 from scheduler.leader_clock import LeaderClock
 from scheduler.wait_events import (
     ROUND_S,
     Known,
+    Round,
     WaitEvent,
     Waiting,
     as_members_see,
     next_round,
+    not_recorded,
     wait_event,
 )
 
@@ -42,6 +45,8 @@ class Announcer:
         self._look = look
         # of this lead: the next leader records what still holds
         self._known: Mapping[str, Known] = {}
+        # those that the log has
+        self._faults = frozenset[Fault]()
 
     async def run(self) -> None:
         """Runs until it is cancelled. Nothing depends on it, so no failure ends it."""
@@ -59,13 +64,23 @@ class Announcer:
             return
         now = self._clock.now()
         snapshot, jobs = self._look()
-        known = self._known
-        result = await run_in_thread(lambda: next_round(snapshot, jobs, known, now))
+        known, led_since = self._known, self._clock.led_since
+        result = await run_in_thread(lambda: next_round(snapshot, jobs, known, now, led_since))
         self._known = result.known
-        for fault in result.faults:
-            log.error("not explained", extra={"subject": fault.subject, "reason": fault.reason})
+        self._report(result)
+        refused = list[str]()
         for event in result.events:
-            await self._record(await self._with_writer(event, snapshot, now), now)
+            if not await self._record(await self._with_writer(event, snapshot, now), now):
+                refused.append(event.waiting.identity)
+        self._known = not_recorded(result.known, refused)
+
+    def _report(self, result: Round) -> None:
+        """A fault is logged once for as long as its job waits."""
+        for fault in result.faults:
+            if fault not in self._faults:
+                log.error("not explained", extra={"subject": fault.subject, "reason": fault.reason})
+        present = {fault for fault in self._faults if fault.subject in result.known}
+        self._faults = frozenset({*present, *result.faults})
 
     async def _with_writer(self, event: WaitEvent, snapshot: Snapshot, now: float) -> WaitEvent:
         """Of a job that is inactive, the event with who made it so. Our own copy leaves out who
@@ -86,9 +101,11 @@ class Announcer:
         waiting = Waiting(read[0], event.waiting.job)
         own = [item for item in snapshot.workloads if item.metadata.namespace == namespace]
         index = Index(as_members_see(snapshot, own), now)
-        return wait_event(waiting, waiting.causes(index), now)
+        causes = Faults().attempt(name, (), waiting.causes, index)
+        return wait_event(waiting, causes, now) if causes else event
 
-    async def _record(self, event: WaitEvent, now: float) -> None:
+    async def _record(self, event: WaitEvent, now: float) -> bool:
+        """Whether the server took it."""
         facts = {"job": "/".join(event.key), "reason": event.reason, "why": event.note}
         log.info("waits", extra=facts)
         try:
@@ -102,3 +119,5 @@ class Announcer:
             )
         except ApiError as error:
             log.warning("event not written", extra=facts | {"error": str(error)})
+            return False
+        return True

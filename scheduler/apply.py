@@ -151,7 +151,8 @@ class Applier:
             return "refused"
         if isinstance(action, QUEUED):
             return "queued"
-        self._performed += 1
+        if not isinstance(action, DrainPod) or action.needs_mark:
+            self._performed += 1
         return "performed"
 
     def latest(self, cached: Iterable[Cession]) -> list[Cession]:

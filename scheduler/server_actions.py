@@ -91,11 +91,13 @@ def scaled_down(actions: Iterable[object], snapshot: Snapshot) -> Iterator[Scale
     quota: the waiting ones would be deleted first. One that would lose other groups than those that
     drain keeps its replicas."""
     servers: Mapping[ServerId, Server] = by_id(snapshot.servers)
-    drains = defaultdict[ServerId, list[DrainPod]](list)
+    # by the uid of the pod: one may drain for two reasons
+    drains = defaultdict[ServerId, dict[str, DrainPod]](dict)
     for action in actions:
         if isinstance(action, DrainPod):
-            drains[action.server].append(action)
+            drains[action.server].setdefault(action.job_uid, action)
     for server_id, pods in drains.items():
         server = servers[server_id]
-        if server.would_lose({pod.job_uid for pod in pods}):
-            yield scale(server, len(server.pods) - len(pods), pods[0].why, shrinks=True)
+        if server.would_lose(pods):
+            why = next(iter(pods.values())).why
+            yield scale(server, len(server.pods) - len(pods), why, shrinks=True)

@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 from cede.api import names
 from cede.api.kueue import Job, Workload
-from cede.api.objects import JOBS, WORKLOADS, Key, Kind
+from cede.api.objects import JOBS, WORKLOADS, Key, Kind, condition, unix_or_zero
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import controller, identity
 from cede.causes.facts import Cause
@@ -25,9 +25,11 @@ from scheduler.faults import Fault, Faults
 
 ROUND_S = 10.0
 MAX_EXPLAINED = 200
-"""In one round: those that were explained longest ago."""
+"""In one round: a few that are due, and those that were explained longest ago."""
 MAX_EVENTS = 10
 """In one round: 3,600 an hour at most, however many jobs wait."""
+MAX_DUE = 2 * MAX_EVENTS
+"""Explained in one round because they are due. The reason of some may have changed since."""
 HOLDS_S = 10.0
 """A reason that passes sooner gets no event: a take-back has its own."""
 MIN_INTERVAL_S = 120.0
@@ -48,6 +50,21 @@ class Waiting:
         item = self.workload or self.job
         return item.metadata.namespace if item else ""
 
+    @property
+    def identity(self) -> str:
+        if self.workload is not None:
+            return identity(self.workload)
+        return self.job.metadata.uid if self.job else ""
+
+    @property
+    def began(self) -> float:
+        """Unix seconds: when it was made, or lost its quota."""
+        if self.workload is None:
+            return self.job.metadata.created if self.job else 0.0
+        reserved = condition(self.workload.status.conditions, names.QUOTA_RESERVED)
+        lost = (reserved.lastTransitionTime if reserved else None) or ""
+        return max(self.workload.metadata.created, unix_or_zero(lost))
+
     def causes(self, index: Index) -> Sequence[Cause]:
         if self.workload is not None:
             return job_causes(self.workload, self.job, index)
@@ -60,18 +77,36 @@ class Known:
     """What earlier rounds know of a job. Times are Unix seconds."""
 
     explained: float = 0.0
+    # whether it waits since this scheduler leads: nobody else has recorded why
+    is_new: bool = False
     # of its first cause, and since when
     reason: WaitReason | None = None
     since: float = 0.0
-    # of its last event, and when that was
+    # of its last event, and when that was; no reason if the server did not take it
     recorded: WaitReason | None = None
     recorded_at: float = float("-inf")
 
     def is_due(self, now: float) -> bool:
+        if self.reason is None:
+            return False
         silent_s = now - self.recorded_at
         if self.reason == self.recorded:
             return silent_s >= REPEAT_S
         return silent_s >= MIN_INTERVAL_S and now - self.since >= HOLDS_S
+
+    @property
+    def turn(self) -> tuple[int, float, float]:
+        """Jobs without any event come first, then reasons that have changed. Then comes what is
+        repeated, what an earlier leader may have recorded, and what the server did not take. Among
+        them the one without an event for longest comes first, then what has held longest."""
+        has_event = self.recorded_at > float("-inf")
+        if self.is_new and not has_event:
+            rank = 0
+        elif self.recorded not in (None, self.reason):
+            rank = 1
+        else:
+            rank = 2
+        return rank, self.recorded_at, self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +130,13 @@ class Round:
 
 
 def next_round(
-    snapshot: Snapshot, jobs: Iterable[Job], known: Mapping[str, Known], now: float
+    snapshot: Snapshot,
+    jobs: Iterable[Job],
+    known: Mapping[str, Known],
+    now: float,
+    led_since: float,
 ) -> Round:
-    """A new reason comes before one that is repeated, and what has held longest comes first."""
+    """`led_since`: since when this scheduler leads; what an earlier one recorded is not known."""
     of_namespace = defaultdict[str, list[Workload]](list)
     for workload in snapshot.workloads:
         of_namespace[workload.metadata.namespace].append(workload)
@@ -110,22 +149,43 @@ def next_round(
         if uid in waiting or now - entry.recorded_at < MIN_INTERVAL_S
     }
     due = list[tuple[str, Sequence[Cause]]]()
-    for uid in nsmallest(
-        MAX_EXPLAINED, waiting, key=lambda uid: result.get(uid, Known()).explained
-    ):
+    for uid in _to_explain(waiting, result, now, led_since):
         namespace = waiting[uid].namespace
         if namespace not in indexes:
             indexes[namespace] = Index(as_members_see(snapshot, of_namespace[namespace]), now)
         causes = faults.attempt(uid, (), waiting[uid].causes, indexes[namespace])
-        result[uid] = _explained(result.get(uid, Known()), causes, now)
+        is_new = waiting[uid].began >= led_since
+        result[uid] = _explained(result.get(uid, Known(is_new=is_new)), causes, now)
         if causes and result[uid].is_due(now):
             due.append((uid, causes))
-    due.sort(key=lambda entry: (result[entry[0]].recorded is not None, result[entry[0]].since))
+    due.sort(key=lambda entry: result[entry[0]].turn)
     events = list[WaitEvent]()
     for uid, causes in due[:MAX_EVENTS]:
         events.append(wait_event(waiting[uid], causes, now))
         result[uid] = replace(result[uid], recorded=causes[0].reason, recorded_at=now)
     return Round(tuple(events), result, tuple(faults.all))
+
+
+def _to_explain(
+    waiting: Mapping[str, Waiting], known: Mapping[str, Known], now: float, led_since: float
+) -> list[str]:
+    """Those whose turn it is to get an event, so that no new one waits until all are explained
+    again. Then those that were explained longest ago, of which the new ones come first."""
+    due = (uid for uid in waiting if uid in known and known[uid].is_due(now))
+    first = dict.fromkeys(nsmallest(MAX_DUE, due, key=lambda uid: known[uid].turn))
+
+    def since(uid: str) -> tuple[float, bool]:
+        if uid in known:
+            return known[uid].explained, False
+        return 0.0, waiting[uid].began < led_since
+
+    others = (uid for uid in waiting if uid not in first)
+    return [*first, *nsmallest(MAX_EXPLAINED - len(first), others, key=since)]
+
+
+def not_recorded(known: Mapping[str, Known], uids: Iterable[str]) -> Mapping[str, Known]:
+    """With these jobs without the event that the server did not take."""
+    return {**known, **{uid: replace(known[uid], recorded=None) for uid in uids if uid in known}}
 
 
 def as_members_see(snapshot: Snapshot, own: Sequence[Workload]) -> Snapshot:

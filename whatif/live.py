@@ -36,7 +36,7 @@ async def read_picture(client: Client) -> tuple[Picture, list[str]]:
 
 
 async def _month_use(client: Client) -> MonthUse | None:
-    """What the ledger notes. Members may not read it: then budgets count as not used."""
+    """What the ledger notes. Members may not read it: then what the statuses keep counts."""
     try:
         return noted_use(await client.get(CONFIG_MAPS, dict, names.LEDGER_NOTES))
     except (Forbidden, NotFound):

@@ -37,6 +37,7 @@ from cede.api.resources import Quota, Resources, parse, quantity
 from cede.api.workload_identity import controller
 from quota_controller.desired.desired_object import ObjectId
 from quota_controller.desired.plan import Plan, Snapshot, make_plan
+from quota_controller.status.allocation import allocation_statuses
 from scheduler.quota.cohort import CohortQuota
 from scheduler.snapshot.snapshot import RawObjects
 from whatif.world import World
@@ -175,9 +176,23 @@ class QuotaFollower:
         if is_new_cohort:
             world.rest = replace(world.rest, cohorts=tuple(_cohorts(cohorts)))
         if changed:
-            world.rest = replace(world.rest, local_queues=_local_queues(world, planned.plan))
+            world.rest = replace(
+                world.rest,
+                local_queues=_local_queues(world, planned.plan),
+                allocations=_reported(planned),
+            )
         self._queues, self._cohorts = queues, cohorts
         return bool(changed) or is_new_cohort
+
+
+def _reported(planned: Planned) -> tuple[ComputeAllocation, ...]:
+    """With the statuses that the quota_controller writes, in which the scheduler reads budgets."""
+    snapshot = planned.snapshot
+    statuses = allocation_statuses(planned.plan, snapshot, {}, snapshot.now)
+    return tuple(
+        item.model_copy(update={"status": statuses[item.metadata.name]})
+        for item in snapshot.allocations
+    )
 
 
 def _changed_queue(queue: ClusterQueue | None, name: str, spec: Json) -> ClusterQueue:

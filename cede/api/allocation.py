@@ -4,11 +4,13 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cede.api import names
 from cede.api.allocation_status import AllocationStatus
 from cede.api.budget import Budget
 from cede.api.crd_schema import ATOMIC, Column, Crd, keyed, rules
 from cede.api.instance_type import DNS_NAME
-from cede.api.objects import ALLOCATIONS, Meta
+from cede.api.objects import ALLOCATIONS, Json, Meta, condition
+from cede.api.reasons import BudgetReason
 from cede.api.team_quota import Sharing, TypeQuota
 from cede.api.team_security import CONTROLLER_NAMESPACES, DNS_LABEL
 
@@ -238,3 +240,10 @@ class ComputeAllocation(BaseModel):
         if self.spec.namespace:
             return self.spec.namespace.name
         return self.status.namespace or self.team
+
+    @property
+    def used_budget(self) -> Json | None:
+        """The condition that the hard budget of the month is used; None if it is not."""
+        budget = condition(self.status.conditions, names.WITHIN_BUDGET)
+        is_used = budget is not None and budget.get("reason") == BudgetReason.HARD_BUDGET_USED
+        return budget if is_used else None

@@ -102,6 +102,14 @@ class AllocationStatus(BaseModel):
         max_length=1024,
         description="Accelerators that the team's jobs use beyond its own quota.",
     )
+    budgetUsedHours: dict[str, int] = Field(
+        default_factory=dict,
+        max_length=1,
+        description=(
+            "By month (UTC): hours of the budget that are known to be used, once the soft or the "
+            "hard one is. They count also if the ledger's note is lost, or has less."
+        ),
+    )
     quotas: list[QuotaStatus] = Field(
         default_factory=list,
         max_length=64,

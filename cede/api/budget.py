@@ -1,6 +1,5 @@
 """PURE. A team's budget of accelerator-hours a month, and the ledger's note of what was used."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +12,8 @@ from cede.api.crd_schema import rules
 from cede.api.objects import Json, rfc3339, unix
 
 MAX_HOURS = 1_000_000_000
-_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
+MAX_NOTED_HOURS = 1000 * MAX_HOURS
+"""More is no figure: 1,000 partitions of each accelerator would not use so much."""
 
 
 class Budget(BaseModel):
@@ -74,15 +74,15 @@ def parse_month_use(text: str) -> MonthUse | None:
     """None if the text is no such note: then nothing is known."""
     try:
         use = msgspec.json.decode(text, type=MonthUse)
-        unix(use.until)
-    except ValueError:
+        month = month_of(unix(use.until))
+    except (ValueError, OverflowError, RecursionError):
         return None
     hours = [use.not_recorded_hours]
     for types in use.used.values():
         for resources in types.values():
             hours += resources.values()
-    is_sane = all(value.is_finite() and value >= 0 for value in hours)
-    return use if is_sane and _MONTH.fullmatch(use.month) else None
+    is_sane = all(value.is_finite() and 0 <= value <= MAX_NOTED_HOURS for value in hours)
+    return use if is_sane and use.month == month else None
 
 
 def noted_use(config_map: Json | None) -> MonthUse | None:

@@ -1,8 +1,5 @@
 """PURE. A team that borrows nothing new because its hard budget of the month is used."""
 
-from cede.api import names
-from cede.api.objects import condition
-from cede.api.reasons import BudgetReason
 from cede.api.wait_reasons import WaitReason
 from cede.causes.facts import Cause, Shortage
 from cede.causes.index import Index
@@ -16,11 +13,10 @@ def budget_used(
     allocation = index.allocations.get(queue_name)
     if allocation is None or allocation.spec.sharing.strategy != "LendAndBorrow":
         return None
-    budget = condition(allocation.status.conditions, names.WITHIN_BUDGET) or {}
-    if budget.get("reason") != BudgetReason.HARD_BUDGET_USED:
+    if allocation.used_budget is None:
         return None
     # what follows is for admins
-    used = str(budget.get("message", "")).partition(":")[0]
+    used = str(allocation.used_budget.get("message", "")).partition(":")[0]
     return Cause(
         WaitReason.BUDGET_USED,
         f"{facts}. It borrows nothing new: {used}.",

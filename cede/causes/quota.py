@@ -179,7 +179,9 @@ def _own_jobs_use_it(
     if starts and may_preempt and may_tell:
         yield from why_no_take_back(workload, starts, index)
     rule = "none of them has lower priority"
-    if starts:
+    if starts and allocation and allocation.used_budget and quota.borrowed:
+        rule = "the team has used its hard budget, and none of them ends for that"
+    elif starts:
         rule = "jobs of lower priority among them"
         if may_tell and not may_preempt:
             rule = "the team's preemptOwnTasks is Never, so none of them gives way"

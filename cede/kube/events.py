@@ -6,8 +6,8 @@ from cede.api.objects import EVENTS, Json, Key, Kind, rfc3339
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists
 
-MAX_NOTE_LENGTH = 1024
-"""The API server refuses longer notes."""
+MAX_NOTE_BYTES = 1024
+"""The API server refuses longer notes, and counts the bytes of their UTF-8."""
 
 
 def reference(kind: Kind, key: Key, uid: str) -> Json:
@@ -50,7 +50,7 @@ async def record(
         },
         "regarding": regarding,
         "reason": reason,
-        "note": note[:MAX_NOTE_LENGTH],
+        "note": note.encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
         "type": type_,
         "action": action,
         "eventTime": rfc3339(now, micro=True),

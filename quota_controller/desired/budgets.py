@@ -26,6 +26,8 @@ class BudgetUse:
     note: MonthUse | None = None
     # whether the note is of this moment, so that not much more than `hours` can be used
     is_current: bool = False
+    # the part of `hours` that the status kept, whatever became of the note
+    kept_hours: int = 0
 
     @property
     def is_soft_used(self) -> bool:
@@ -35,6 +37,15 @@ class BudgetUse:
     def is_hard_used(self) -> bool:
         """Then the team borrows nothing new."""
         return self.budget.hardHours is not None and self.hours >= self.budget.hardHours
+
+    @property
+    def to_keep(self) -> dict[str, int]:
+        """For the status: what is used stays used. Hours would change it once a minute."""
+        soft, hard = self.budget.softHours or 0, self.budget.hardHours or 0
+        hours = max(
+            self.kept_hours, soft if self.is_soft_used else 0, hard if self.is_hard_used else 0
+        )
+        return {self.month: hours} if hours else {}
 
 
 def budget_uses(
@@ -55,12 +66,11 @@ def budget_uses(
         name, budget = allocation.metadata.name, allocation.spec.budget
         if budget is None:
             continue
-        if note is None:
-            uses[name] = BudgetUse(budget, month)
-            continue
-        used = note.used.get(name, {}) if note.month == month else {}
-        is_current = abs(now - unix(note.until)) <= MAX_AGE_S
-        uses[name] = BudgetUse(budget, month, _hours(used, parts), note, is_current)
+        kept = allocation.status.budgetUsedHours.get(month, 0)
+        used = note.used.get(name, {}) if note and note.month == month else {}
+        hours = max(_hours(used, parts), Decimal(kept))
+        is_current = note is not None and abs(now - unix(note.until)) <= MAX_AGE_S
+        uses[name] = BudgetUse(budget, month, hours, note, is_current, kept)
     return uses
 
 

@@ -66,6 +66,7 @@ def _status(
             update={"observedGeneration": generation, "conditions": conditions}
         )
     conditions = _with_budget(conditions, allocation, plan, now)
+    budget = plan.budgets.get(name)
     record = plan.grants.records.get(name, GrantRecord())
     granted = by_type(record)
     owned = plan.owned.get(name, Quota())
@@ -89,6 +90,7 @@ def _status(
         used=column_text(used, capacities),
         lent=column_text(lent, capacities),
         borrowed=column_text(borrowed, capacities),
+        budgetUsedHours=budget.to_keep if budget else {},
         quotas=[
             *(
                 _quota_status(allocation, plan, snapshot, type_, granted.get(type_name, NOTHING))

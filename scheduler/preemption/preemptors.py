@@ -124,7 +124,12 @@ def _claims(
 
     Kueue tries a Workload that would borrow after those that would not. So nothing is kept for a
     claim beyond its team's own quota before its own team has released its part.
+
+    A team over its hard budget has no claim on what it borrows already: all of that would have to
+    end before Kueue admits one more job of it, and no job ends for a budget.
     """
+    if queue.is_over_budget:
+        requests = [request for request in requests if not quota.borrows(queue.name, request)]
     owned = [request for request in requests if queue.owns(request)]
     for request in owned:
         if quota.owns_with(queue.name, request):

@@ -57,6 +57,8 @@ class Queue:
     weight: float = 1.0
     # whether a job may take capacity from jobs of the same queue with lower priority
     preempts_own_jobs: bool = True
+    # whether its team has used its hard budget: it borrows nothing new
+    is_over_budget: bool = False
     # True if the quota_controller made it. Of other queues we only read the usage.
     managed: bool = True
     groups: tuple[ResourceGroup, ...] = ()

@@ -1,7 +1,7 @@
 """PURE. Reads the CohortQuota from ClusterQueues, Cohorts, allocations and admitted Workloads."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from cede.api import names, private_quota
@@ -19,7 +19,7 @@ from scheduler.snapshot.workloads import AdmittedWorkload
 def read_cohort_quota(
     queues: Iterable[ClusterQueue],
     cohorts: Iterable[Cohort],
-    allocations: Iterable[ComputeAllocation],
+    allocations: Collection[ComputeAllocation],
     admitted: Iterable[AdmittedWorkload],
     kept: Kept[str, Queue] | None = None,
 ) -> CohortQuota:
@@ -28,6 +28,7 @@ def read_cohort_quota(
     usages: dict[str, list[Quota]] = defaultdict(list)
     for workload in admitted:
         usages[workload.queue].append(workload.usage)
+    over_budget = {entry.metadata.name for entry in allocations if entry.used_budget}
     never_preempt_own = {
         allocation.metadata.name
         for allocation in allocations
@@ -40,7 +41,8 @@ def read_cohort_quota(
         if queue.spec.cohortName == names.COHORT or _is_managed(queue):
             name = queue.metadata.name
             preempts_own = name not in never_preempt_own
-            ours[name] = kept.get(name, _read_queue, queue, preempts_own, *usages[name])
+            facts = (queue, preempts_own, name in over_budget)
+            ours[name] = kept.get(name, _read_queue, *facts, *usages[name])
     return CohortQuota(queues=ours, cohort_nominal=_cohort_nominal(cohorts))
 
 
@@ -74,7 +76,9 @@ def _is_managed(queue: ClusterQueue) -> bool:
     return queue.metadata.labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
 
 
-def _read_queue(queue: ClusterQueue, preempts_own_jobs: bool, *usages: Quota) -> Queue:
+def _read_queue(
+    queue: ClusterQueue, preempts_own_jobs: bool, is_over_budget: bool, *usages: Quota
+) -> Queue:
     usage: Quota = Counter()
     for used in usages:
         usage.update(used)
@@ -95,6 +99,7 @@ def _read_queue(queue: ClusterQueue, preempts_own_jobs: bool, *usages: Quota) ->
         # `amount` counts cpu in milli, and a weight may be a fraction such as 500m
         weight=amount("cpu", weight) / 1000,
         preempts_own_jobs=preempts_own_jobs,
+        is_over_budget=is_over_budget,
         managed=_is_managed(queue),
         groups=tuple(groups),
         written=queue.spec.resourceGroups,

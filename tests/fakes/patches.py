@@ -22,8 +22,11 @@ def merge(old: Any, new: Any) -> Any:
 
 
 def apply(old: Json, new: Json) -> Json:
-    """A server-side apply, as a merge patch in which pod sets of one name are merged."""
+    """A server-side apply, as a merge patch in which pod sets of one name are merged. A status has
+    one owner: what that applies no more is removed."""
     applied: Json = merge(old, new)
+    if "status" in new:
+        applied["status"] = copy.deepcopy(new["status"])
     before = {pods["name"]: pods for pods in old.get("spec", {}).get("podSets", ())}
     if before and "podSets" in new.get("spec", {}):
         changes = {pods["name"]: pods for pods in new["spec"]["podSets"]}

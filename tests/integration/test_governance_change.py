@@ -116,8 +116,15 @@ def test_a_hard_budget_that_is_used_stops_no_borrowing_job(
     budget = condition_of(admin.allocation(BORROWER), names.WITHIN_BUDGET)
     assert (budget["status"], budget["reason"]) == ("False", BudgetReason.HARD_BUDGET_USED)
     assert admin.accelerator_quota(BORROWER, "nominalQuota") == "8"
+    assert list(admin.allocation(BORROWER)["status"]["budgetUsedHours"].values()) == [100]
     admin.apply_team(BORROWER, 8, budget={"hardHours": 200})
     admin.wait_for_admission(BORROWER, "new")
+    admin.apply_team(BORROWER, 8)
+    admin.cluster.until(
+        lambda: "budgetUsedHours" not in admin.allocation(BORROWER)["status"],
+        "the used hours to go with the budget",
+        120,
+    )
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ async def test_events_of_cluster_scoped_objects_are_in_default(name: str) -> Non
             manager="m",
             regarding=QUEUE | {"name": name},
             reason="R",
-            note="n" * 5000,
+            note="→" * 5000,
             now=1.0,
         )
         (event,) = server.objects(EVENTS)
@@ -64,4 +64,4 @@ async def test_events_of_cluster_scoped_objects_are_in_default(name: str) -> Non
         # the name is valid and the note short enough
         assert len(event["metadata"]["name"]) <= 253
         assert "-." not in event["metadata"]["name"]
-        assert len(event["note"]) <= 1024
+        assert event["note"] == "→" * (1024 // 3)

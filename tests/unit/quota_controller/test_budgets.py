@@ -89,6 +89,22 @@ async def test_a_hard_budget_ends_borrowing_and_a_new_month_allows_it_again(worl
     ]
 
 
+async def test_a_deleted_note_lets_nobody_borrow_again(world: World) -> None:
+    """Also for another replica: it reads the status."""
+    note(world, 100)
+    await world.settle()
+    world.server.remove(CONFIG_MAPS, NOTES)
+    await world.settle()
+    assert budget(world)["reason"] == "HardBudgetUsed"
+    assert borrowing_limits(world) == {"0"}
+    put_allocation(world.server, "vision", budget={"softHours": 50, "hardHours": 101})
+    await world.settle()
+    assert borrowing_limits(world) == {None}
+    put_allocation(world.server, "vision")
+    await world.settle()
+    assert "budgetUsedHours" not in world.status()
+
+
 async def test_within_a_percent_of_the_budget_nothing_is_written(world: World) -> None:
     note(world, 10)
     await world.settle()

@@ -1,16 +1,18 @@
 """Events of waiting jobs, recorded over real HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
+from cede.api import names
 from cede.api.objects import EVENTS, WORKLOADS, Json
 from cede.causes.snapshot import Snapshot
 from scheduler.announcer import Announcer
 from scheduler.leader_clock import LeaderClock
-from scheduler.wait_events import HOLDS_S
+from scheduler.wait_events import HOLDS_S, MIN_INTERVAL_S
 from tests.builders.causes import lacks, snapshot, workload
 from tests.builders.reports import NOW
 from tests.fakes.api_faults import refuses
@@ -33,18 +35,23 @@ class Clock:
 @asynccontextmanager
 async def announcing(
     server: ApiServer, around: Snapshot, *, leads: bool = True
-) -> AsyncIterator[Announcer]:
-    """After two rounds, in which a scheduler leads or does not."""
+) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
+    """After two rounds, in which a scheduler leads or does not. It gets the function that makes
+    another one, so many seconds later."""
     wall = Clock()
     clock = LeaderClock(wall, wall)
     async with server.client("cede-scheduler") as client:
         announcer = Announcer(client, clock, lambda: (around, ()))
-        for _ in range(2):
+
+        async def announce(after_s: float) -> None:
+            wall.seconds += after_s
             if leads:
                 clock.note_pass()
             await announcer.announce()
-            wall.seconds += HOLDS_S
-        yield announcer
+
+        await announce(0.0)
+        await announce(HOLDS_S)
+        yield announce
 
 
 def recorded(server: ApiServer) -> list[Json]:
@@ -87,6 +94,45 @@ async def test_a_server_that_refuses_costs_only_the_event(
         "writer not read",
         "event not written",
     ]
+
+
+async def test_an_event_that_the_server_refuses_is_recorded_two_minutes_later(
+    server: ApiServer,
+) -> None:
+    server.script("POST", EVENTS.path(namespace="vision"), refuses(429, "TooManyRequests"))
+    async with announcing(server, replace(WAITS, leases={})) as announce:
+        assert recorded(server) == []
+        # more often, or the scheduler would not lead without a gap
+        for _ in range(int(MIN_INTERVAL_S / HOLDS_S) - 1):
+            await announce(HOLDS_S)
+        assert recorded(server) == []
+        await announce(HOLDS_S)
+    assert [event["reason"] for event in recorded(server)] == ["LentQuotaInUse"]
+
+
+async def test_a_job_that_has_ended_meanwhile_costs_no_other_its_event(server: ApiServer) -> None:
+    """Its Workload is read again, and is explained no more."""
+    ended = {"type": "Finished", "status": "True"}
+    metadata = {"name": "w-claim", "namespace": "vision"}
+    body = {"metadata": metadata, "spec": {"active": False}, "status": {"conditions": [ended]}}
+    server.put(WORKLOADS, body)
+    other = workload(lacks(4), job="other", age_s=1)
+    around = replace(INACTIVE, workloads=(*INACTIVE.workloads, other))
+    async with announcing(server, around):
+        assert {event["regarding"]["uid"] for event in recorded(server)} == {
+            "job-claim",
+            "job-other",
+        }
+
+
+async def test_a_job_that_cannot_be_explained_is_logged_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    container = {"resources": {"limits": {names.GPU: "many"}}}
+    pods = {"count": 4, "template": {"spec": {"containers": [container]}}}
+    broken = snapshot(workload(lacks(4), spec={"podSets": [pods]}))
+    async with announcing(server, broken):
+        assert [record.message for record in caplog.records] == ["not explained"]
 
 
 async def test_a_replica_that_does_not_lead_records_nothing(server: ApiServer) -> None:

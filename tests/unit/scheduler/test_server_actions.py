@@ -6,6 +6,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import DEPLOYMENTS, EVENTS, LEADER_WORKER_SETS, PODS, Json
+from cede.kube.errors import Forbidden
 from scheduler.actions import shrink
 from scheduler.apply import Applier
 from scheduler.server_actions import DrainPod, ScaleServer, scaled_down
@@ -57,6 +58,29 @@ def test_a_server_that_would_lose_other_groups_than_those_that_drain_keeps_them(
     assert list(scaled_down([first], current)) == []
     assert [action.replicas for action in scaled_down([last], current)] == [2]
     assert [action.replicas for action in scaled_down([first, last], current)] == [1]
+
+
+def test_a_pod_that_drains_for_two_reasons_is_one_replica_less() -> None:
+    """Otherwise a replica would go with it that nobody chose, maybe below the smallest size."""
+    current = serving(leader_worker_set(2, "1-2"), groups(2))
+    [last] = (shrink(job, 0, "why") for job in current.admitted if job.drains)
+    assert [action.replicas for action in scaled_down([last, last], current)] == [1]
+
+
+async def test_a_scheduler_without_rights_to_groups_knows_that_it_has_lost_them(
+    server: ApiServer, applier: Applier
+) -> None:
+    """Their drain writes nothing, so it is no sign that others are answered."""
+    no_right = refuses(403, "Forbidden", 'User "cede-scheduler" cannot patch resource')
+    actions = list[DrainPod | ScaleServer]()
+    for name in ("chat", "code"):
+        key = ("research", name)
+        server.script("PATCH", LEADER_WORKER_SETS.path(key), no_right)
+        sets = (LEADER_WORKER_SETS, key)
+        drain = replace(DRAIN, job=key, server=sets)
+        actions += [drain, replace(scale("1", 3, 4, shrinks=True), server=sets)]
+    with pytest.raises(Forbidden):
+        await applier.apply(actions)
 
 
 async def test_a_group_needs_no_mark(server: ApiServer, applier: Applier) -> None:

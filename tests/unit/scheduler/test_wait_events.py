@@ -5,10 +5,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import msgspec
+import pytest
 
 from cede.api import names
 from cede.api.kueue import Job, Workload
-from cede.api.objects import Json
+from cede.api.objects import Json, rfc3339
 from cede.api.wait_reasons import WaitReason
 from cede.causes.snapshot import Snapshot
 from cede.report.explanation import explain
@@ -24,11 +25,13 @@ from scheduler.wait_events import (
     as_members_see,
     find_waiting,
     next_round,
+    not_recorded,
 )
 from tests.builders import causes
 from tests.builders.causes import elastic, lacks, local_queue, queue, running, workload
 from tests.builders.reports import NOW
 
+LED_SINCE = NOW - 1000
 LENT = workload(lacks(4))
 ADMITTED = running("claim", "vision", 4)
 
@@ -43,7 +46,7 @@ def rounds(*moments: tuple[float, Workload], jobs: Iterable[Job] = ()) -> list[R
     known: Mapping[str, Known] = {}
     result = []
     for seconds, item in moments:
-        result.append(next_round(snapshot(item), jobs, known, NOW + seconds))
+        result.append(next_round(snapshot(item), jobs, known, NOW + seconds, LED_SINCE))
         known = result[-1].known
     return result
 
@@ -64,6 +67,24 @@ def gated(item: Workload = LENT) -> Workload:
 
 def many(count: int) -> list[Workload]:
     return [workload(lacks(4), job=f"job-{number}") for number in range(count)]
+
+
+def before_the_lead(item: Workload) -> Workload:
+    """It waits since before this scheduler leads."""
+    since = rfc3339(LED_SINCE - 1)
+    conditions = tuple(replace(entry, lastTransitionTime=since) for entry in item.status.conditions)
+    return replace(
+        item,
+        metadata=replace(item.metadata, creationTimestamp=since),
+        status=replace(item.status, conditions=conditions),
+    )
+
+
+def repeated(*uids: str, last_s: float = REPEAT_S) -> dict[str, Known]:
+    """Their reason was recorded so long ago, and still holds."""
+    reason = WaitReason.LENT_QUOTA_IN_USE
+    since = recorded_at = NOW - last_s
+    return {uid: Known(recorded_at, False, reason, since, reason, recorded_at) for uid in uids}
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -115,7 +136,7 @@ def test_an_event_names_no_job_of_another_team() -> None:
     assert "research/secret" in " ".join(explain(("vision", "claim"), admins, NOW).sentences)
     known: Mapping[str, Known] = {}
     for seconds in (0, HOLDS_S):
-        done = next_round(admins, (), known, NOW + seconds)
+        done = next_round(admins, (), known, NOW + seconds, LED_SINCE)
         known = done.known
     assert [event.key[0] for event in done.events] == ["vision", "research"]
     assert "secret" not in done.events[0].note
@@ -162,7 +183,7 @@ def test_a_round_explains_and_records_a_bounded_number() -> None:
     known: Mapping[str, Known] = {}
     counts = []
     for turn in range(8):
-        done = next_round(around, (), known, NOW + turn * ROUND_S)
+        done = next_round(around, (), known, NOW + turn * ROUND_S, LED_SINCE)
         explained = [
             uid for uid, entry in done.known.items() if entry.explained == NOW + turn * ROUND_S
         ]
@@ -173,22 +194,66 @@ def test_a_round_explains_and_records_a_bounded_number() -> None:
     assert (len(known), max(counts)) == (3 * MAX_EXPLAINED, MAX_EVENTS)
 
 
-def test_every_job_has_its_turn_and_a_new_reason_comes_before_one_that_is_repeated() -> None:
+def test_every_job_has_its_turn() -> None:
     around = snapshot(*many(3 * MAX_EVENTS))
     known: Mapping[str, Known] = {}
     jobs = set[str]()
     for turn in range(5):
-        done = next_round(around, (), known, NOW + turn * ROUND_S)
+        done = next_round(around, (), known, NOW + turn * ROUND_S, LED_SINCE)
         jobs |= {event.uid for event in done.events}
         known = done.known
     assert len(jobs) == 3 * MAX_EVENTS
-    late = NOW + 2 * REPEAT_S
-    first = next(iter(known))
-    waits_anew = {
-        uid: replace(entry, recorded=None) if uid == first else entry
-        for uid, entry in known.items()
-    }
-    assert next_round(around, (), waits_anew, late).events[0].uid == first
+
+
+def test_new_jobs_come_first_then_changed_reasons_and_then_the_oldest_events() -> None:
+    waits = snapshot(*many(4 * MAX_EVENTS))
+    known = dict[str, Known]()
+    for number in range(4 * MAX_EVENTS):
+        known |= repeated(f"job-job-{number}", last_s=REPEAT_S + number)
+    changed, new = "job-job-0", "job-job-1"
+    gate = WaitReason.ADMISSION_GATED
+    known[changed] = replace(known[changed], recorded=gate, since=NOW - HOLDS_S)
+    known[new] = Known(NOW - HOLDS_S, True, WaitReason.LENT_QUOTA_IN_USE, NOW - HOLDS_S)
+    events = next_round(waits, (), known, NOW, LED_SINCE).events
+    oldest = [f"job-job-{4 * MAX_EVENTS - number}" for number in range(1, MAX_EVENTS - 1)]
+    assert [event.uid for event in events] == [new, changed, *oldest]
+
+
+@pytest.mark.parametrize("is_restart", [False, True])
+def test_the_event_of_a_new_job_waits_for_none_of_a_thousand_that_wait_longer(
+    is_restart: bool,
+) -> None:
+    """Also if this scheduler has just begun to lead, and does not know which have an event."""
+    old = [before_the_lead(item) for item in many(5 * MAX_EXPLAINED)]
+    known: Mapping[str, Known] = {}
+    if not is_restart:
+        known = repeated(*(f"job-job-{number}" for number in range(5 * MAX_EXPLAINED)))
+    around = snapshot(*old, LENT)
+    first = next_round(around, (), known, NOW, LED_SINCE)
+    second = next_round(around, (), first.known, NOW + HOLDS_S, LED_SINCE)
+    assert second.events[0].uid == "job-claim"
+    assert len(second.events) == MAX_EVENTS
+
+
+def test_an_old_job_that_lost_its_quota_under_this_leader_is_new() -> None:
+    old = before_the_lead(LENT)
+    stopped = replace(old, status=LENT.status)
+    known = [
+        next_round(snapshot(item), (), {}, NOW, LED_SINCE).known["job-claim"]
+        for item in (old, stopped)
+    ]
+    assert [entry.is_new for entry in known] == [False, True]
+
+
+def test_an_event_that_was_not_taken_is_tried_again_after_those_of_others() -> None:
+    _, second = rounds((0, LENT), (HOLDS_S, LENT))
+    assert len(second.events) == 1
+    refused = not_recorded(second.known, ["job-claim", "gone"])
+    soon = NOW + HOLDS_S + MIN_INTERVAL_S
+    assert next_round(snapshot(LENT), (), refused, soon - 1, LED_SINCE).events == ()
+    later = next_round(snapshot(LENT), (), refused, soon, LED_SINCE)
+    assert [event.uid for event in later.events] == ["job-claim"]
+    assert refused["job-claim"].turn > repeated("other")["other"].turn
 
 
 def test_what_is_known_of_jobs_that_wait_no_longer_is_forgotten() -> None:
@@ -203,7 +268,7 @@ def test_a_job_that_cannot_be_explained_costs_no_other() -> None:
     around = snapshot(broken, LENT)
     known: Mapping[str, Known] = {}
     for turn in range(2):
-        done = next_round(around, (), known, NOW + turn * HOLDS_S)
+        done = next_round(around, (), known, NOW + turn * HOLDS_S, LED_SINCE)
         known = done.known
     assert [event.uid for event in done.events] == ["job-claim"]
     assert [fault.subject for fault in done.faults] == ["job-broken"]

@@ -96,6 +96,20 @@ def test_a_budget_that_is_used_is_told_and_shrinks_nobody() -> None:
     assert "it borrows nothing new" in answer.notes[1]
 
 
+def test_a_budget_that_is_used_stops_no_lower_class_of_the_team() -> None:
+    """Also not before the cluster has the allocation's new status."""
+    sweeps = [
+        JobOf("research", name, 4, [name] * 4, priority_class="sweep") for name in ("n1", "n2")
+    ]
+    cluster = ClusterOf([*sweeps, JobOf("research", "urgent", 1)])
+    used = {"research": {"a100": {names.GPU: Decimal(100)}}}
+    use = MonthUse(month_of(NOW), rfc3339(NOW), used=used)
+    picture = replace(cluster.picture(), month_use=use)
+    assert len(picture.without.changes) > 1, "without a budget the urgent job stops one of them"
+    answer = ask_allocation(picture, allocate("research", 4, budget={"hardHours": 100}))
+    assert effects(answer) == []
+
+
 @pytest.mark.parametrize(
     ("written", "expected"),
     [

@@ -55,3 +55,13 @@ def test_a_job_that_does_not_grow() -> None:
     item = running("claim", "vision", 4)
     known = {"queues": QUEUES, "allocations": USED}
     assert reasons(item, elastic(4, 8), **known) == [WaitReason.BUDGET_USED]
+
+
+def test_no_job_that_the_team_borrows_for_ends_for_one_of_higher_priority() -> None:
+    sweeps = running("sweeps", "vision", 8, priority=10)
+    queues = (queue("vision", 4, 8, borrowing=0), queue("research", 8, 2))
+    item = workload(lacks(4), gpus=1, priority=90)
+    first, second = causes(item, workloads=(item, sweeps), queues=queues, allocations=USED)
+    assert first.reason is WaitReason.OWN_TEAM_USES_QUOTA
+    assert first.sentence.endswith("has used its hard budget, and none of them ends for that.")
+    assert second.reason is WaitReason.BUDGET_USED

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cede.api.allocation import ComputeAllocation
-from cede.api.budget import MonthUse
+from cede.api.budget import Budget, MonthUse
 from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339, unix
 from quota_controller.desired.budgets import MAX_AGE_S, BudgetUse, budget_uses
@@ -71,6 +71,39 @@ def test_an_old_figure_refuses_what_it_proves_and_nothing_else(age_s: float) -> 
     assert old.is_hard_used
     assert not old.is_current
     assert not use(used(50, until=NOW - age_s), hardHours=51).is_hard_used
+
+
+# --- what was known before ------------------------------------------------------------------------
+def use_after(
+    earlier: MonthUse, note: MonthUse | None, now: float = NOW, **budget: int
+) -> BudgetUse:
+    """With what the status kept when `earlier` was the note."""
+    team = allocation(budget={"softHours": 50, "hardHours": 100})
+    [kept] = (entry.to_keep for entry in budget_uses([team], earlier, [P5], NOW).values())
+    status = team.status.model_copy(update={"budgetUsedHours": kept})
+    edited = team.model_copy(
+        update={"status": status, "spec": team.spec.model_copy(update={"budget": Budget(**budget)})}
+    )
+    return budget_uses([edited], note, [P5], now)["vision"]
+
+
+@pytest.mark.parametrize("note", [None, used(20)], ids=["deleted", "of an older database"])
+def test_a_note_that_is_lost_ends_no_budget_that_was_used(note: MonthUse | None) -> None:
+    assert use_after(used(120), note, hardHours=100).is_hard_used
+    soft = use_after(used(60), note, softHours=50, hardHours=100)
+    assert (soft.is_soft_used, soft.is_hard_used) == (True, False)
+    assert not use_after(used(120), note, NEXT_MONTH, hardHours=100).is_hard_used
+
+
+def test_a_higher_budget_ends_what_was_kept_and_does_not_forget_it() -> None:
+    raised = use_after(used(120), None, hardHours=101)
+    assert not raised.is_hard_used
+    assert raised.to_keep == {"2026-11": 100}
+
+
+def test_what_is_kept_changes_twice_a_month_and_not_with_every_hour() -> None:
+    kept = [use(used(hours), softHours=50, hardHours=100).to_keep for hours in range(150)]
+    assert kept == [{}] * 50 + [{"2026-11": 50}] * 50 + [{"2026-11": 100}] * 50
 
 
 # --- the turn of a month --------------------------------------------------------------------------

@@ -141,3 +141,28 @@ def test_a_job_claims_where_kueue_places_it_although_another_choice_would_fit() 
     )
     (preemptor,) = preemptors(current)
     assert preemptor.missing == Counter({("a100", GPU): 2})
+
+
+# --- a hard budget that is used -------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("is_over_budget", "used", "expected"),
+    [
+        pytest.param(False, 12, ["a"], id="within its budget"),
+        pytest.param(True, 12, [], id="all that it borrows would have to end"),
+        pytest.param(True, 4, ["a"], id="what it owns is enough"),
+    ],
+)
+def test_a_team_over_its_budget_ends_nothing_that_it_borrows(
+    is_over_budget: bool, used: int, expected: list[str]
+) -> None:
+    """Kueue admits no more of its jobs before all of that has ended."""
+    limit = 0 if is_over_budget else None
+    research = queue("research", 4, used=used, borrowing_limit=limit)
+    quota = cohort_quota(
+        queue("vision", 12, used=16 - used), replace(research, is_over_budget=is_over_budget)
+    )
+    jobs = [admitted("sweep", size=used), admitted("other", "vision", size=16 - used)]
+    important = pending("a", queue="research", pods=1, priority=90)
+    waits = snapshot(quota, admitted=jobs, pending=[important])
+    claims = [entry.workload.name for entry in preemptors(waits, fair_shares=True)]
+    assert list(dict.fromkeys(claims)) == expected

@@ -1,9 +1,12 @@
 """Which queues count, and what they own."""
 
 import msgspec
+import pytest
 
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Cohort
+from cede.api.reasons import BudgetReason
 from scheduler.quota.cohort import ResourceGroup, ResourceQuota
 from scheduler.snapshot.cluster_quota import read_cohort_quota
 from tests.builders.kueue_objects import cluster_queue
@@ -37,6 +40,21 @@ def test_the_cohort_may_own_quota_itself() -> None:
         for name in ("cede", "other")
     ]
     assert read_cohort_quota([], cohorts, [], []).cohort_nominal == gpus(2)
+
+
+@pytest.mark.parametrize("reason", [BudgetReason.HARD_BUDGET_USED, BudgetReason.SOFT_BUDGET_USED])
+def test_a_team_is_over_its_budget_when_the_hard_one_is_used(reason: BudgetReason) -> None:
+    budget = {"type": names.WITHIN_BUDGET, "status": "False", "reason": reason}
+    allocation = ComputeAllocation.model_validate(
+        {
+            "metadata": {"name": "research"},
+            "spec": {"quotas": [{"instanceType": FLAVOR, "count": 1}]},
+            "status": {"conditions": [budget]},
+        }
+    )
+    quota = read_cohort_quota([cluster_queue("research")], [], [allocation], [])
+    is_used = reason is BudgetReason.HARD_BUDGET_USED
+    assert quota.queues["research"].is_over_budget is is_used
 
 
 def test_a_team_may_forbid_preemption_among_its_own_jobs() -> None:
