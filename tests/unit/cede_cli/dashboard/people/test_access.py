@@ -3,10 +3,12 @@
 import asyncio
 import json
 import logging
+from contextlib import AsyncExitStack
 
 import pytest
 
 from cede.api.objects import CESSIONS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from cede.dashboard.server import MAX_STREAMS_OF_PERSON
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
@@ -144,6 +146,22 @@ async def test_an_open_stream_ends_when_rights_do(
         server.put(CESSIONS, cession("new", "vision/detector", ("speech/tts", 6, 2)))
         assert b"new" not in await response.content.read()
     assert {row["namespace"] for row in (await site.page(token))["jobs"].values()} == {"vision"}
+
+
+async def test_one_person_opens_no_streams_of_others(site: Site, people: People) -> None:
+    ada, bob = (people.add(name, EVERYWHERE) for name in ("ada", "bob"))
+    version = (await site.page(ada))["version"]
+    url = f"{site.url}api/changes?after={version - 1}"
+    async with AsyncExitStack() as open_pages:
+
+        async def status_for(token: str) -> int:
+            headers = {"Host": "cede.example"} | bearer(token)
+            request = site.session.get(url, headers=headers)
+            return (await open_pages.enter_async_context(request)).status
+
+        assert [await status_for(ada) for _ in range(MAX_STREAMS_OF_PERSON)].count(200) == 16
+        assert await status_for(ada) == 503
+        assert await status_for(bob) == 200
 
 
 async def test_what_was_asked_counts_for_a_while(
