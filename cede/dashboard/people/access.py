@@ -14,6 +14,7 @@ from cede.dashboard.history import Answer, from_ledger, not_allowed
 from cede.dashboard.people.as_person import AsPerson
 from cede.dashboard.people.audiences import Audiences, TooMany
 from cede.dashboard.people.person import Person, Rights
+from cede.dashboard.people.recent import Busy
 from cede.dashboard.people.reviews import Reviews
 from cede.dashboard.people.sessions import LIFE_S, Sessions
 from cede.dashboard.static_files import StaticFiles
@@ -122,12 +123,16 @@ class PeopleAccess:
             return await self._reviews.person(token)
         except ApiError as error:
             raise _unavailable("who you are", error) from error
+        except Busy as error:
+            raise _busy() from error
 
     async def _rights(self, person: Person) -> Rights:
         try:
             return await self._reviews.rights(person)
         except ApiError as error:
             raise _unavailable("what you may see", error) from error
+        except Busy as error:
+            raise _busy() from error
 
     async def _feed(self, rights: Rights) -> Feed:
         try:
@@ -183,6 +188,10 @@ class PeopleAccess:
             self._cookie, path="/", httponly=True, samesite="Strict", secure=self._is_secure
         )
         return response
+
+
+def _busy() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(text="too many people come at once: try again in a moment\n")
 
 
 def _unavailable(what: str, error: ApiError) -> web.HTTPServiceUnavailable:
