@@ -13,7 +13,6 @@ from cede.prediction import NOT_HERE, Prediction, is_installed, predict
 
 LONGEST_S = 120.0
 """A cluster of 10,000 jobs is answered in a few seconds."""
-MAX_WAITING = 8
 PREFIX = "whatif: "
 """Before each of its errors."""
 STDIN = "-"
@@ -51,7 +50,6 @@ class Predictions:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._waiting = 0
 
     async def answer(
         self,
@@ -63,16 +61,11 @@ class Predictions:
         """With the rights of the kubeconfig. What goes wrong is in the answer."""
         if not is_installed():
             return Prediction(2, "", NOT_HERE)
-        if self._waiting >= MAX_WAITING:
-            return Prediction(1, "", "many questions wait already: ask again in a minute")
-        self._waiting += 1
         try:
             async with self._turn, asyncio.timeout(LONGEST_S):
                 answer = await _ask(question, kubeconfig, context, open_files)
         except TimeoutError:
             return Prediction(1, "", f"there was no answer within {LONGEST_S:.0f} s")
-        finally:
-            self._waiting -= 1
         errors = (line.removeprefix(PREFIX) for line in answer.errors.splitlines())
         return Prediction(answer.code, answer.text, "\n".join(errors))
 

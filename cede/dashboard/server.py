@@ -1,22 +1,31 @@
 """The web server of the page: its files, the facts, the stream of changes, and questions."""
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 from aiohttp import web
 
+from cede.dashboard.places import Full, Places
 from cede.dashboard.questions import BadQuestion, read_question
 from cede.dashboard.static_files import StaticFiles
-from cede.dashboard.visitor import Access
+from cede.dashboard.visitor import Access, Visitor
 
 log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LOOPBACK = "127.0.0.1"
 DATA = "/api/"
 """What begins so is for visitors only."""
-MAX_STREAMS = 256
+MAX_STREAMS, MAX_STREAMS_OF_PERSON = 256, 16
+MAX_PAGES, MAX_PAGES_OF_PERSON = 64, 8
+"""Being sent: one may have megabytes, which are in memory until they are read."""
+MAX_QUESTIONS, MAX_QUESTIONS_OF_PERSON = 8, 2
+"""Of each sort: an answer reads up to all jobs of the cluster."""
+SEND_S = 30.0
+"""A reader that takes nothing for so long is gone."""
 MAX_DIGITS = 18
 """Of a version."""
 MAX_BODY_BYTES = 1 << 18
@@ -42,8 +51,16 @@ class Server:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._streams = 0
         self._files = StaticFiles()
+        self._streams = Places(
+            *(MAX_STREAMS, MAX_STREAMS_OF_PERSON),
+            *("pages are open", "close those that nobody reads"),
+        )
+        self._pages = Places(
+            *(MAX_PAGES, MAX_PAGES_OF_PERSON),
+            *("pages are being sent", "try again in a moment"),
+        )
+        self._explanations, self._predictions = _questions(), _questions()
 
     async def start(
         self, port: int, host: str = LOOPBACK, tls: ssl.SSLContext | None = None
@@ -109,41 +126,42 @@ class Server:
 
     async def _page(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
-        response = web.Response(body=visitor.feed.whole(), content_type="application/json")
-        response.enable_compression()
-        return response
+        with _place(self._pages, visitor):
+            response = web.Response(
+                body=visitor.feed.whole(), content_type="application/json", headers=HEADERS
+            )
+            response.enable_compression()
+            with suppress(ConnectionResetError):
+                async with _in_time(request):
+                    await response.prepare(request)
+                    await response.write_eof()
+            return response
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         visitor = await self._access.visitor(request)
         text = request.query.get("after", "")
         if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
             raise web.HTTPBadRequest(text="`after` is not a version: it should be a number\n")
-        if self._streams >= MAX_STREAMS:
-            raise web.HTTPServiceUnavailable(
-                text=f"{MAX_STREAMS} pages are open: close those that nobody reads\n"
-            )
         response = web.StreamResponse(headers=HEADERS)
         response.content_type = "text/event-stream"
-        await response.prepare(request)
-        self._streams += 1
-        try:
+        # the page was closed, or its reader is not let in any more
+        is_over = suppress(ConnectionResetError, web.HTTPException)
+        with _place(self._streams, visitor), is_over:
+            await response.prepare(request)
             async for message in visitor.feed.after(int(text)):
                 present = await self._access.visitor(request)
                 if present.feed is not visitor.feed:
                     # other rights: the reader connects again, and reads all again
                     break
-                await response.write(message)
-        except (ConnectionResetError, web.HTTPException):
-            # the page was closed, or its reader is not let in any more
-            pass
-        finally:
-            self._streams -= 1
+                async with _in_time(request):
+                    await response.write(message)
         return response
 
     async def _explanation(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
         key = request.match_info["namespace"], request.match_info["name"]
-        return _json(await visitor.explain(key))
+        with _place(self._explanations, visitor):
+            return _json(await visitor.explain(key))
 
     async def _prediction(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
@@ -151,11 +169,42 @@ class Server:
             question = read_question(await request.read())
         except BadQuestion as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
-        return _json(await visitor.predict(question))
+        with _place(self._predictions, visitor):
+            return _json(await visitor.predict(question))
 
     async def _history(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
         return _json(await visitor.history())
+
+
+def _questions() -> Places:
+    return Places(
+        *(MAX_QUESTIONS, MAX_QUESTIONS_OF_PERSON),
+        *("questions are being answered", "try again in a moment"),
+    )
+
+
+@contextmanager
+def _place(places: Places, visitor: Visitor) -> Iterator[None]:
+    """Raises HTTPServiceUnavailable."""
+    try:
+        with places.take(visitor.user):
+            yield
+    except Full as error:
+        raise web.HTTPServiceUnavailable(text=f"{error}\n") from error
+
+
+@asynccontextmanager
+async def _in_time(request: web.Request) -> AsyncIterator[None]:
+    """Raises ConnectionResetError when the reader takes nothing any more. What was sent to it is
+    forgotten at once: it would stay in memory for as long as the reader likes."""
+    try:
+        async with asyncio.timeout(SEND_S):
+            yield
+    except TimeoutError as error:
+        if request.transport:
+            request.transport.abort()
+        raise ConnectionResetError from error
 
 
 def _harden(response: web.StreamResponse) -> None:

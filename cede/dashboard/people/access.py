@@ -4,7 +4,7 @@ authenticating proxy, or of a session that began with the form."""
 import logging
 from collections.abc import Iterable
 from functools import partial
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from aiohttp import hdrs, web
 
@@ -14,8 +14,10 @@ from cede.dashboard.history import Answer, from_ledger, not_allowed
 from cede.dashboard.people.as_person import AsPerson
 from cede.dashboard.people.audiences import Audiences, TooMany
 from cede.dashboard.people.person import Person, Rights
+from cede.dashboard.people.recent import Busy
 from cede.dashboard.people.reviews import Reviews
 from cede.dashboard.people.sessions import LIFE_S, Sessions
+from cede.dashboard.server import DATA
 from cede.dashboard.static_files import StaticFiles
 from cede.dashboard.visitor import Visitor
 from cede.kube.errors import ApiError
@@ -33,8 +35,12 @@ FORM_HEADERS = {
     # else the browser would hide from us that the form is ours
     "Referrer-Policy": "same-origin",
 }
+# the next visit begins with TLS, too
+TLS_HEADERS = {"Strict-Transport-Security": "max-age=31536000"}
 BEARER = "Bearer "
 MAX_TOKEN_BYTES = 1 << 14
+MAX_FIELDS = 8
+"""Of the form, which has one."""
 
 
 class PeopleAccess:
@@ -74,14 +80,17 @@ class PeopleAccess:
     def check(self, request: web.Request) -> None:
         if request.host != self._address.netloc:
             raise web.HTTPMisdirectedRequest(text=f"this is {self._address.geturl()}\n")
-        if request.method != hdrs.METH_GET and not self._is_ours(request):
+        # anybody may lead a person to the page, and only the page may ask
+        asks = request.method != hdrs.METH_GET or request.path.startswith(DATA)
+        if asks and not self._is_ours(request):
             raise web.HTTPForbidden(text=f"this is for pages of {self._address.geturl()} only\n")
 
     def _is_ours(self, request: web.Request) -> bool:
         """Whether no other site has made the browser send it."""
         site = request.headers.get("Sec-Fetch-Site")
         if site is not None:
-            return site == "same-origin"
+            # none: it was typed
+            return site in ("same-origin", "none")
         own = f"{self._address.scheme}://{self._address.netloc}"
         return request.headers.get(hdrs.ORIGIN, own) == own
 
@@ -93,7 +102,8 @@ class PeopleAccess:
         token, signed_in = self._token(request)
         person = await self._person(token) if token else None
         if person is None:
-            self._sessions.end(request.cookies.get(self._cookie, ""))
+            if signed_in:
+                self._end_session(request)
             raise web.HTTPUnauthorized(
                 text="sign in: there is no session, or its token is not accepted any more\n",
                 headers={SIGN_IN_HEADER: SIGN_IN, hdrs.WWW_AUTHENTICATE: "Bearer"},
@@ -122,12 +132,16 @@ class PeopleAccess:
             return await self._reviews.person(token)
         except ApiError as error:
             raise _unavailable("who you are", error) from error
+        except Busy as error:
+            raise _busy() from error
 
     async def _rights(self, person: Person) -> Rights:
         try:
             return await self._reviews.rights(person)
         except ApiError as error:
             raise _unavailable("what you may see", error) from error
+        except Busy as error:
+            raise _busy() from error
 
     async def _feed(self, rights: Rights) -> Feed:
         try:
@@ -146,13 +160,12 @@ class PeopleAccess:
     # --- signing in and out -----------------------------------------------------------------------
     async def _form(self, _: web.Request) -> web.Response:
         response = self._files.page(FORM)
-        response.headers.update(FORM_HEADERS)
+        response.headers.update(FORM_HEADERS | (TLS_HEADERS if self._is_secure else {}))
         return response
 
     async def _begin(self, request: web.Request) -> web.Response:
         """A session, and the page; or the form again, which says what is wrong."""
-        form = await request.post()
-        token = str(form.get("token", "")).strip()
+        token = _token_of(await request.read())
         try:
             person = await self._person(token) if token else None
         except web.HTTPServiceUnavailable:
@@ -160,9 +173,8 @@ class PeopleAccess:
         if person is None:
             log.info("sign-in refused", extra={"peer": request.remote})
             raise web.HTTPSeeOther(f"{SIGN_IN}#refused")
+        self._end_session(request)
         value = self._sessions.begin(person.name, token)
-        if not value:
-            raise web.HTTPSeeOther(f"{SIGN_IN}#full")
         log.info("signed in", extra={"person": person.name})
         response = web.HTTPSeeOther("./")
         response.set_cookie(
@@ -177,12 +189,28 @@ class PeopleAccess:
         raise response
 
     async def _end(self, request: web.Request) -> web.Response:
-        self._sessions.end(request.cookies.get(self._cookie, ""))
+        self._end_session(request)
         response = web.Response(status=204)
         response.del_cookie(
             self._cookie, path="/", httponly=True, samesite="Strict", secure=self._is_secure
         )
         return response
+
+    def _end_session(self, request: web.Request) -> None:
+        self._sessions.end(request.cookies.get(self._cookie, ""))
+
+
+def _token_of(form: bytes) -> str:
+    """Empty if there is none."""
+    try:
+        fields = parse_qs(form.decode("ascii"), max_num_fields=MAX_FIELDS)
+    except ValueError:
+        return ""
+    return fields.get("token", [""])[0].strip()
+
+
+def _busy() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(text="too many people come at once: try again in a moment\n")
 
 
 def _unavailable(what: str, error: ApiError) -> web.HTTPServiceUnavailable:

@@ -35,11 +35,11 @@ class Audiences:
 
     async def feed(self, rights: Rights) -> Feed:
         """The page of those with these rights. Raises TooMany."""
-        self._used[rights] = _now()
         audience = self._audiences.get(rights)
+        if audience is None and len(self._audiences) >= MAX_AUDIENCES:
+            raise TooMany
+        self._used[rights] = _now()
         if audience is None:
-            if len(self._audiences) >= MAX_AUDIENCES:
-                raise TooMany
             audience = self._audiences[rights] = Audience(self._context)
             await audience.update(visible(self._view, rights), time.time())
         return audience.feed

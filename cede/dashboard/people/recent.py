@@ -2,15 +2,23 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
 MAX_KEPT = 4096
 MAX_ASKING = 8
-"""Strangers cannot make more requests than these at a time."""
+"""Questions at a time about those who were known before."""
+MAX_STRANGERS_ASKING = 4
+MAX_STRANGERS_WAITING = 256
+
+
+class Busy(Exception):
+    """Too many strangers wait."""
 
 
 @dataclass(frozen=True)
@@ -20,42 +28,71 @@ class _Kept(Generic[A]):
 
 
 class Recent(Generic[K, A]):
-    """`ask` answers for a key; `valid_s` says for how long an answer counts. What `ask` raises is
-    raised, and not kept."""
+    """`valid_s` says for how long an answer counts, and `knows` whether it is one about somebody
+    that the cluster knows. Strangers keep nobody else waiting, and displace no answer about others.
+    """
 
-    def __init__(self, ask: Callable[[K], Awaitable[A]], valid_s: Callable[[A], float]) -> None:
-        self._ask = ask
+    def __init__(
+        self, valid_s: Callable[[A], float], knows: Callable[[A], bool] = lambda _: True
+    ) -> None:
         self._valid_s = valid_s
-        self._kept = OrderedDict[K, _Kept[A]]()
-        self._asking: dict[K, asyncio.Lock] = {}
+        self._knows = knows
+        # answers that do not count any more say who is no stranger
+        self._known = OrderedDict[K, _Kept[A]]()
+        self._unknown = OrderedDict[K, _Kept[A]]()
+        self._turns = WeakValueDictionary[Hashable, asyncio.Lock]()
         self._places = asyncio.Semaphore(MAX_ASKING)
+        self._strangers = asyncio.Semaphore(MAX_STRANGERS_ASKING)
+        self._waiting_strangers = 0
 
-    async def get(self, key: K) -> A:
+    async def get(self, key: K, ask: Callable[[], Awaitable[A]], turn: Hashable | None = None) -> A:
+        """What `ask` says about the key, now or a short time ago. With an equal `turn`, which is
+        the key if none is given, one is asked about after the other. What `ask` raises is raised,
+        and not kept. Raises Busy."""
         if kept := self._present(key):
             return kept.answer
-        lock = self._asking.setdefault(key, asyncio.Lock())
+        async with self._turn(key if turn is None else turn):
+            # another request has asked meanwhile
+            if kept := self._present(key):
+                return kept.answer
+            async with self._place(key):
+                answer = await ask()
+            self._keep(key, answer)
+            return answer
+
+    def _turn(self, turn: Hashable) -> asyncio.Lock:
+        """Kept for as long as somebody has it, or waits for it."""
+        lock = self._turns.get(turn)
+        if lock is None:
+            lock = self._turns[turn] = asyncio.Lock()
+        return lock
+
+    @asynccontextmanager
+    async def _place(self, key: K) -> AsyncIterator[None]:
+        if key in self._known:
+            async with self._places:
+                yield
+            return
+        if self._waiting_strangers >= MAX_STRANGERS_WAITING:
+            raise Busy
+        self._waiting_strangers += 1
         try:
-            async with lock:
-                # another request has asked meanwhile
-                if kept := self._present(key):
-                    return kept.answer
-                async with self._places:
-                    answer = await self._ask(key)
-                self._keep(key, answer)
-                return answer
+            async with self._strangers:
+                yield
         finally:
-            if not lock.locked():
-                self._asking.pop(key, None)
+            self._waiting_strangers -= 1
 
     def _present(self, key: K) -> _Kept[A] | None:
-        kept = self._kept.get(key)
+        kept = self._known.get(key) or self._unknown.get(key)
         return kept if kept and kept.until > _now() else None
 
     def _keep(self, key: K, answer: A) -> None:
-        self._kept[key] = _Kept(answer, _now() + self._valid_s(answer))
-        self._kept.move_to_end(key)
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        for kept in (self._known, self._unknown):
+            kept.pop(key, None)
+        kept = self._known if self._knows(answer) else self._unknown
+        kept[key] = _Kept(answer, _now() + self._valid_s(answer))
+        while len(kept) > MAX_KEPT:
+            kept.popitem(last=False)
 
 
 def _now() -> float:

@@ -3,6 +3,7 @@ time: somebody whose rights end sees no more after it."""
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from cede.api.objects import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Json, Kind
 from cede.dashboard.people.person import (
@@ -25,24 +26,27 @@ STRANGER_S = 10.0
 
 
 class Reviews:
-    """`namespaces` gives those of all teams. All may raise ApiError."""
+    """`namespaces` gives those of all teams. All may raise ApiError, or Busy."""
 
     def __init__(self, client: Client, namespaces: Callable[[], Iterable[str]]) -> None:
         self._client = client
         self._namespaces = namespaces
-        self._people = Recent[Token, Person | None](self._whose, _token_valid_s)
-        self._rights = Recent[Person, Rights](self._ask_rights, lambda _: VALID_S)
+        # by the hash of the token: whoever has signed out left no token here
+        self._people = Recent[bytes, Person | None](_token_valid_s, lambda person: bool(person))
+        self._rights = Recent[Person, Rights](lambda _: VALID_S)
 
     async def person(self, token: str) -> Person | None:
         """Whose the token is; None: nobody's, or of other audiences."""
-        return await self._people.get(Token(token))
+        digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        return await self._people.get(digest, partial(self._whose, token))
 
     async def rights(self, person: Person) -> Rights:
-        return await self._rights.get(person)
+        # somebody with many tokens is several persons, of one name
+        return await self._rights.get(person, partial(self._ask_rights, person), person.name)
 
-    async def _whose(self, token: "Token") -> Person | None:
+    async def _whose(self, token: str) -> Person | None:
         # without audiences: one that the API server itself accepts
-        body: Json = {"metadata": {}, "spec": {"token": token.text}}
+        body: Json = {"metadata": {}, "spec": {"token": token}}
         return person_of(await self._client.create(TOKEN_REVIEWS, body))
 
     async def _ask_rights(self, person: Person) -> Rights:
@@ -69,20 +73,6 @@ class Reviews:
             SUBJECT_ACCESS_REVIEWS, may_list(person, kind, namespace)
         )
         return bool((review.get("status") or {}).get("allowed"))
-
-
-class Token:
-    """Kept by its hash: the text itself is in no list of what was asked."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._digest = hashlib.sha256(text.encode(errors="surrogateescape")).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Token) and self._digest == other._digest
-
-    def __hash__(self) -> int:
-        return hash(self._digest)
 
 
 def _token_valid_s(person: Person | None) -> float:

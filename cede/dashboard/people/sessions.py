@@ -3,7 +3,7 @@ person is asked about again and again."""
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 LIFE_S = 8 * 3600.0
@@ -29,14 +29,12 @@ class Sessions:
         self._sessions: dict[bytes, Session] = {}
 
     def begin(self, person: str, token: str) -> str:
-        """The value of the cookie; empty if there are too many sessions. The oldest session of a
-        person makes room for a new one."""
+        """The value of the cookie. One session too many, of this person or of all, ends the one
+        that was unused for longest: an open page uses its own again and again."""
         self._drop_old()
         own = [key for key, session in self._sessions.items() if session.person == person]
-        if len(own) >= MAX_OF_PERSON:
-            del self._sessions[own[0]]
-        if len(self._sessions) >= MAX_OF_ALL:
-            return ""
+        self._make_room(own, MAX_OF_PERSON)
+        self._make_room(self._sessions, MAX_OF_ALL)
         value = secrets.token_urlsafe(32)
         now = self._clock()
         self._sessions[_key(value)] = Session(person, token, now, now)
@@ -53,6 +51,10 @@ class Sessions:
 
     def end(self, value: str) -> None:
         self._sessions.pop(_key(value), None)
+
+    def _make_room(self, keys: Collection[bytes], bound: int) -> None:
+        if len(keys) >= bound:
+            del self._sessions[min(keys, key=lambda key: self._sessions[key].used)]
 
     def _is_old(self, session: Session) -> bool:
         now = self._clock()

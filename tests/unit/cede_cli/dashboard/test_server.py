@@ -11,10 +11,15 @@ import pytest
 from cede.api.objects import CESSIONS, Key
 from cede.dashboard import server as server_module
 from cede.dashboard.feed import Feed
+from cede.dashboard.page import Page, with_trouble
+from cede.dashboard.visitor import Visitor
 from cede.report.explanation import Explanation
 from tests.builders.take_backs import cession
 from tests.fakes.api_server import ApiServer
 from tests.harness.page_reader import TOKEN, Reader, served, visitor
+
+LARGE = 1 << 24
+"""Bytes: more than the buffers of both sides hold."""
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
@@ -90,13 +95,77 @@ async def test_a_version_that_is_none_is_refused(reader: Reader, after: str) -> 
 
 
 async def test_streams_are_bounded_and_their_places_become_free(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server_module, "MAX_STREAMS", 1)
-    for _ in range(2):
-        async with first_stream(reader):
-            status, text = await reader.get("api/changes?after=0")
-            assert (status, text) == (503, "1 pages are open: close those that nobody reads\n")
+    async with reading(visitor(Feed())) as reader:
+        for _ in range(2):
+            async with first_stream(reader):
+                status, text = await reader.get("api/changes?after=0")
+                assert (status, text) == (503, "1 pages are open: close those that nobody reads\n")
+
+
+@asynccontextmanager
+async def reading(shown: Visitor) -> AsyncIterator[Reader]:
+    async with served(shown) as address, aiohttp.ClientSession() as session:
+        yield Reader(session, address)
+
+
+async def test_a_person_asks_few_questions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_QUESTIONS_OF_PERSON", 1)
+    under_way, answer = asyncio.Event(), asyncio.Event()
+
+    async def waits(key: Key) -> Explanation:
+        under_way.set()
+        await answer.wait()
+        return Explanation(*key, "Running", ())
+
+    async with reading(visitor(Feed(), waits)) as reader:
+        first = asyncio.create_task(reader.get("api/explain/research/gpt-7b"))
+        await under_way.wait()
+        assert await reader.get("api/explain/research/gpt-7b") == (
+            503,
+            "1 of your questions are being answered: try again in a moment\n",
+        )
+        answer.set()
+        assert (await first)[0] == 200
+
+
+@pytest.mark.parametrize("path", ["api/page?", "api/changes?after="])
+async def test_who_takes_nothing_is_disconnected_and_holds_no_place_or_memory(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(server_module, "SEND_S", 0.05)
+    monkeypatch.setattr(server_module, "MAX_PAGES_OF_PERSON", 1)
+    monkeypatch.setattr(server_module, "MAX_STREAMS_OF_PERSON", 1)
+    feed = Feed()
+    await feed.update(with_trouble(Page(), "x" * LARGE))
+    path += str(json.loads(feed.whole())["version"] - 1)
+    async with reading(visitor(feed)) as reader, silent(reader, f"/{path}") as incoming:
+        await feed.update(Page())
+        async with asyncio.timeout(20):
+            while await status_of(reader, path) == 503:
+                pass
+            assert len(await incoming.read()) < LARGE
+
+
+async def status_of(reader: Reader, path: str) -> int:
+    async with reader.session.get(reader.url + path, headers=reader.headers) as response:
+        return response.status
+
+
+@asynccontextmanager
+async def silent(reader: Reader, path: str) -> AsyncIterator[asyncio.StreamReader]:
+    """A connection that asks, and reads only the first line."""
+    host = reader.url.removeprefix("http://").rstrip("/")
+    incoming, outgoing = await asyncio.open_connection(*host.split(":"), limit=1 << 12)
+    authorization = f"Authorization: {reader.headers['Authorization']}"
+    outgoing.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}\r\n\r\n".encode())
+    assert b" 200 " in await incoming.readline()
+    try:
+        yield incoming
+    finally:
+        outgoing.transport.abort()
 
 
 @asynccontextmanager

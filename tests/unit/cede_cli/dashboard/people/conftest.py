@@ -32,11 +32,11 @@ class Site:
     def __init__(self, session: aiohttp.ClientSession, url: str, host: str) -> None:
         self.session = session
         self.url = url
-        self._host = {"Host": host}
+        self.host = {"Host": host}
 
     async def get(self, path: str, **headers: str) -> tuple[int, str]:
         url = self.url + path
-        async with self.session.get(url, headers=self._host | headers) as response:
+        async with self.session.get(url, headers=self.host | headers) as response:
             return response.status, await response.text()
 
     async def post(
@@ -44,7 +44,7 @@ class Site:
     ) -> aiohttp.ClientResponse:
         return await self.session.post(
             self.url + path,
-            headers=self._host | (headers or {}),
+            headers=self.host | (headers or {}),
             allow_redirects=False,
             **options,  # type: ignore[arg-type]
         )
@@ -53,7 +53,7 @@ class Site:
         """The page of whoever has this token, once the server has read the cluster."""
         async with asyncio.timeout(ENOUGH_S):
             while True:
-                url, headers = f"{self.url}api/page", self._host | bearer(token)
+                url, headers = f"{self.url}api/page", self.host | bearer(token)
                 async with self.session.get(url, headers=headers) as response:
                     if response.status != 503:
                         assert response.status == 200, await response.text()

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import logging
+from contextlib import AsyncExitStack
 
 import pytest
 
 from cede.api.objects import CESSIONS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from cede.dashboard.server import MAX_STREAMS_OF_PERSON
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
@@ -99,6 +101,54 @@ async def test_a_token_that_is_nobodys_begins_no_session(
 
 
 @pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        pytest.param("application/x-www-form-urlencoded; charset=none", b"token=a", id="a charset"),
+        pytest.param("multipart/form-data", b"token=a", id="parts without a boundary"),
+        pytest.param("application/x-www-form-urlencoded", b"a&" * 9999, id="many fields"),
+        pytest.param("application/x-www-form-urlencoded", b"token=%ff\xff", id="no text"),
+        pytest.param("application/x-www-form-urlencoded", b"token=a%0d%0ab", id="two lines"),
+    ],
+)
+async def test_a_form_that_is_none_is_refused_as_a_wrong_token_is(
+    site: Site, caplog: pytest.LogCaptureFixture, kind: str, body: bytes
+) -> None:
+    headers = OWN_FORM | {"Content-Type": kind}
+    async with await site.post("sign-in", headers, data=body) as answer:
+        assert (answer.status, answer.headers["Location"]) == (303, "sign-in#refused")
+    assert not [entry for entry in caplog.records if entry.exc_info]
+
+
+async def test_signing_in_again_ends_the_session_before(site: Site, people: People) -> None:
+    token = people.add("ada", ("research",))
+    await site.page(token)
+    _, _, first = await sign_in(site, token)
+    _, _, second = await sign_in(site, token, Cookie=first.partition(";")[0])
+    status = [
+        (await site.get("api/me", Cookie=cookie.partition(";")[0]))[0] for cookie in (first, second)
+    ]
+    assert status == [401, 200]
+
+
+async def test_a_wrong_token_of_a_proxy_ends_no_session(site: Site, people: People) -> None:
+    token = people.add("ada", ("research",))
+    await site.page(token)
+    session = {"Cookie": (await sign_in(site, token))[2].partition(";")[0]}
+    assert (await site.get("api/me", **session, **bearer("nobody's")))[0] == 401
+    assert (await site.get("api/me", **session))[0] == 200
+
+
+async def test_a_browser_comes_by_tls_only_once_it_has_seen_the_form(
+    site: Site, local_site: Site
+) -> None:
+    async with site.session.get(f"{site.url}sign-in", headers=site.host) as answer:
+        assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+    # another program may serve another port of this machine without
+    async with site.session.get(f"{local_site.url}sign-in", headers=local_site.host) as answer:
+        assert "Strict-Transport-Security" not in answer.headers
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         pytest.param({"Sec-Fetch-Site": "cross-site"}, id="another site"),
@@ -114,6 +164,14 @@ async def test_no_other_site_begins_a_session_or_asks(
     for path in ("sign-in", "sign-out", "api/whatif"):
         async with await site.post(path, headers | bearer(token), data={"token": token}) as answer:
             assert answer.status == 403
+    for path in ("api/page", "api/explain/research/gpt-7b"):
+        assert (await site.get(path, **headers, **bearer(token)))[0] == 403
+
+
+async def test_links_of_other_sites_lead_to_the_page(site: Site, people: People) -> None:
+    await site.page(people.add("ada", EVERYWHERE))
+    for path in ("", "sign-in"):
+        assert (await site.get(path, **{"Sec-Fetch-Site": "cross-site"}))[0] == 200
 
 
 async def test_another_host_name_is_refused(site: Site) -> None:
@@ -144,6 +202,22 @@ async def test_an_open_stream_ends_when_rights_do(
         server.put(CESSIONS, cession("new", "vision/detector", ("speech/tts", 6, 2)))
         assert b"new" not in await response.content.read()
     assert {row["namespace"] for row in (await site.page(token))["jobs"].values()} == {"vision"}
+
+
+async def test_one_person_opens_no_streams_of_others(site: Site, people: People) -> None:
+    ada, bob = (people.add(name, EVERYWHERE) for name in ("ada", "bob"))
+    version = (await site.page(ada))["version"]
+    url = f"{site.url}api/changes?after={version - 1}"
+    async with AsyncExitStack() as open_pages:
+
+        async def status_for(token: str) -> int:
+            headers = {"Host": "cede.example"} | bearer(token)
+            request = site.session.get(url, headers=headers)
+            return (await open_pages.enter_async_context(request)).status
+
+        assert [await status_for(ada) for _ in range(MAX_STREAMS_OF_PERSON)].count(200) == 16
+        assert await status_for(ada) == 503
+        assert await status_for(bob) == 200
 
 
 async def test_what_was_asked_counts_for_a_while(

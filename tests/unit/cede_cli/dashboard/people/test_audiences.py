@@ -30,8 +30,11 @@ async def test_more_pages_than_a_bound_are_refused(monkeypatch: pytest.MonkeyPat
     audiences = Audiences("here")
     await audiences.feed(rights("a"))
     await audiences.feed(rights("a"))
-    with pytest.raises(TooMany):
-        await audiences.feed(rights("b"))
+    for namespace in "bcd":
+        with pytest.raises(TooMany):
+            await audiences.feed(rights(namespace))
+    # nobody is remembered who has no page
+    assert list(audiences._used) == [rights("a")]
 
 
 async def test_nobody_is_shown_anything_before_the_cluster_was_read() -> None:

@@ -1,8 +1,13 @@
 """How the API server is asked about people."""
 
-from cede.api.objects import SUBJECT_ACCESS_REVIEWS
+import gc
+import weakref
+from typing import cast
+
+from cede.api.objects import SUBJECT_ACCESS_REVIEWS, Json, Kind
 from cede.dashboard.people.person import OF_JOBS, SHARED, Person
-from cede.dashboard.people.reviews import Reviews, Token
+from cede.dashboard.people.reviews import Reviews
+from cede.kube.client import Client
 from tests.fakes.api_server import ApiServer
 from tests.fakes.people import People
 
@@ -31,7 +36,20 @@ async def test_the_first_no_about_a_team_is_enough() -> None:
     assert await asked("research") == ({"research"}, questions)
 
 
-def test_a_token_is_kept_by_its_hash() -> None:
-    assert Token("a") == Token("a")
-    assert Token("a") != Token("b")
-    assert "secret" not in repr(Token("secret"))
+class Text(str):
+    """A text of which can be told whether somebody keeps it."""
+
+
+class Answering:
+    async def create(self, _: Kind, body: Json) -> Json:
+        return body | {"status": {"authenticated": True, "user": {"username": "ada"}}}
+
+
+async def test_no_token_is_kept() -> None:
+    reviews = Reviews(cast(Client, Answering()), lambda: TEAMS)
+    token = Text("secret")
+    kept = weakref.ref(token)
+    assert await reviews.person(token) == Person("ada")
+    del token
+    gc.collect()
+    assert kept() is None

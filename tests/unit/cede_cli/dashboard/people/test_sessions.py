@@ -1,5 +1,7 @@
 """Sessions end, and are bounded."""
 
+import tracemalloc
+
 import pytest
 
 from cede.dashboard.people import sessions as sessions_module
@@ -49,11 +51,26 @@ def test_the_oldest_session_of_a_person_makes_room_for_their_next() -> None:
     assert sessions.token(other) == "b"
 
 
-def test_too_many_people_are_refused_until_sessions_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "MAX_OF_ALL", 1)
+def test_one_session_too_many_ends_the_one_that_was_unused_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions_module, "MAX_OF_ALL", 3)
     clock = Clock()
     sessions = Sessions(clock)
-    assert sessions.begin("ada", "t")
-    assert sessions.begin("bob", "b") == ""
-    clock.now = LIFE_S + 1
-    assert sessions.begin("bob", "b")
+    looking = sessions.begin("ada", "a")
+    idle = sessions.begin("bob", "b")
+    for number in range(9):
+        clock.now += 1
+        assert sessions.token(looking) == "a"
+        assert sessions.begin(f"eve-{number}", "e")
+    assert (sessions.token(looking), sessions.token(idle)) == ("a", "")
+
+
+def test_a_thousand_sessions_cost_little_more_than_their_tokens() -> None:
+    sessions = Sessions(Clock())
+    tracemalloc.start()
+    values = [sessions.begin(f"person-{number}", f"{number:01024}") for number in range(1000)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(sessions.token(value) for value in values)
+    assert size < 2_000_000
