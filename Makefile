@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help chaos demo test test-fast test-long test-oldest test-pythons
+.PHONY: help chaos demo matrix test test-fast test-long test-oldest test-pythons
 .PHONY: test-browser test-integrations sbom lint fmt up down lock
 .PHONY: bench bench-levels bench-runtime bench-scheduler
 SHELL := /bin/bash
@@ -58,6 +58,10 @@ chaos: setup-cluster  ## teams trade while all fails; leaves chaos-SEED.jsonl (M
 	@rm -f chaos-$(SEED).jsonl
 	@CEDE_CHAOS_SECONDS=$$((60 * $(MINUTES))) CEDE_CHAOS_SEED=$(SEED) \
 		CEDE_CHAOS_REPORT=chaos-$(SEED).jsonl $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
+
+CELLS ?=
+matrix: setup-cluster  ## other versions and gates of Kubernetes and Kueue; 45 min (CELLS=)
+	@$(PYTHON_) -m tests.matrix $(CELLS)
 
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)

@@ -20,6 +20,7 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from cede.api.objects import Json, Key, Kind
+from cede.api.support import FREEZING_API
 from cede.kube.client import HttpClient
 from tests.fakes.http_messages import (
     Answer,
@@ -144,6 +145,8 @@ class ApiServer:
             return await answers.popleft()(request)
         if request.path == "/version":
             return web.json_response({"gitVersion": "v1.36.0"})
+        if request.path == FREEZING_API:
+            return refusal(404, "NotFound", "not served")
         path = RequestPath(request.path)
         if watching:
             return await self._watch(request, path)
