@@ -43,6 +43,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/integration/test_ledger.py tests/integration/test_explained_causes.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_monitoring.py
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/e2e/test_cession.py -k key_that_is_replaced
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py

@@ -186,10 +186,8 @@ class HttpClient:
         return await self._write("PUT", kind.path(key), _with_type(kind, body), query)
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", version: str = "") -> None:
-        """The object is deleted, or will be once its finalizers are removed.
-
-        With `uid` or `version`, it raises Conflict if the object has another one.
-        """
+        """It is deleted, or will be once its finalizers are removed. With `uid` or `version`, it
+        raises Conflict if the object has another one."""
         body: Json = {"propagationPolicy": "Background"}
         preconditions = {"uid": uid, "resourceVersion": version}
         if uid or version:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deploy.local import binaries
-from deploy.local.cells import CELLS, Cell
+from deploy.local.cells import CELLS, DEFAULT, Cell
 
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -52,13 +52,14 @@ def matrix_table() -> str:
 def _row(cell: Cell, result: Result | None) -> str:
     kubernetes, kueue = (result.kubernetes, result.kueue) if result else versions(cell)
     gates = ", ".join(f"`{gate}`" for gate in (*cell.gates, *cell.kueue_gates))
-    if result is None:
-        outcome = "not tried yet"
-    elif result.failed:
+    outcome = "works"
+    if result and result.failed:
         outcome = f"{len(result.failed)} of {result.passed + len(result.failed)} tests fail"
     elif cell.unsupported:
         outcome = f"not supported: {cell.unsupported}"
-    else:
-        outcome = "works"
+    elif cell == DEFAULT:
+        outcome = "works; all tests use it"
+    elif result is None:
+        outcome = "not tried yet"
     columns = (kubernetes.removeprefix("v"), kueue.removeprefix("v"), gates, outcome)
     return f"| {' | '.join(columns)} |"

@@ -51,10 +51,10 @@ def test_the_cluster_has_the_versions_and_gates_of_its_cell(cluster: Cluster) ->
 def test_a_version_that_cede_cannot_work_with_is_named_and_any_other_is_not(admin: Admin) -> None:
     verdict = condition_of(admin.policy(), "KubernetesSupported")
     assert verdict["status"] == ("False" if CELL.unsupported else "True"), verdict["message"]
-    found = findings(admin.cluster)
-    assert found["Kubernetes"]["message"] == verdict["message"]
-    assert found["Kubernetes"]["state"] == ("WRONG" if CELL.unsupported else "ok")
-    assert found["ClusterPolicy KueueConfigured"]["state"] == "ok"
+    said_by_doctor = findings(admin.cluster)
+    assert said_by_doctor["Kubernetes"]["message"] == verdict["message"]
+    assert said_by_doctor["Kubernetes"]["state"] == ("WRONG" if CELL.unsupported else "ok")
+    assert said_by_doctor["ClusterPolicy KueueConfigured"]["state"] == "ok"
 
 
 def test_a_class_named_default_is_not_that_of_every_job(admin: Admin) -> None:

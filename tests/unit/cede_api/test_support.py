@@ -19,11 +19,11 @@ def test_every_patch_of_a_tested_version_is_supported(version: tuple[int, int]) 
         (None, None, KubernetesReason.UNREADABLE, "cannot be read"),
         (Kubernetes("main"), None, KubernetesReason.UNREADABLE, "cannot be read"),
         (Kubernetes("v1.29.9"), False, KubernetesReason.TOO_OLD, "upgrade it to 1.30 or newer"),
-        (Kubernetes("v1.34.1"), None, KubernetesReason.UNTESTED, "with 1.35, 1.36 and 1.37"),
+        (Kubernetes("v1.34.1"), None, KubernetesReason.UNTESTED, "Cede was tested with 1.36"),
         (Kubernetes("v1.38.0"), None, KubernetesReason.UNTESTED, "v1.38.0; Cede was tested"),
         (Kubernetes("v1.36.3", True), False, KubernetesReason.JOBS_FROZEN, "turn the gates off"),
-        (Kubernetes("v1.37.2", True), True, KubernetesReason.TESTED, "v1.37.2"),
-        (Kubernetes("v1.37.2-gke.12"), True, KubernetesReason.TESTED, "v1.37.2-gke.12"),
+        (Kubernetes("v1.99.2", True), None, KubernetesReason.UNTESTED, "v1.99.2"),
+        (Kubernetes("v1.36.3-gke.12"), True, KubernetesReason.TESTED, "v1.36.3-gke.12"),
     ],
 )
 def test_any_other_version_is_named_with_the_cure(
