@@ -103,6 +103,8 @@ def build(paths: Paths) -> None:
 
 def _build_cell(paths: Paths) -> None:
     folder = paths.cell.modules
+    paths.cell_bin.mkdir(parents=True, exist_ok=True)
+    (paths.cell_bin / "key").unlink(missing_ok=True)
     text = (TREE / "deploy" / "local" / folder / "go.mod").read_text()
     for package in re.findall(rf"^\t({KUBERNETES}/cmd/\S+)$", text, re.MULTILINE):
         program = paths.cell_bin / package.rpartition("/")[2]
