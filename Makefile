@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help chaos demo test test-fast test-long test-oldest test-pythons
+.PHONY: help chaos demo matrix test test-fast test-long test-oldest test-pythons
 .PHONY: test-browser test-integrations sbom lint fmt up down lock
 .PHONY: bench bench-levels bench-runtime bench-scheduler
 SHELL := /bin/bash
@@ -50,6 +50,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/e2e/test_cession.py -k key_that_is_replaced
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
@@ -66,6 +67,10 @@ chaos: setup-cluster  ## teams trade while all fails; leaves chaos-SEED.jsonl (M
 	@rm -f chaos-$(SEED).jsonl
 	@CEDE_CHAOS_SECONDS=$$((60 * $(MINUTES))) CEDE_CHAOS_SEED=$(SEED) \
 		CEDE_CHAOS_REPORT=chaos-$(SEED).jsonl $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
+
+CELLS ?=
+matrix: setup-cluster  ## other versions and gates of Kubernetes and Kueue (CELLS="1.35 1.37")
+	@$(PYTHON_) -m tests.matrix $(CELLS)
 
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)
