@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help chaos demo test test-fast test-long test-oldest test-pythons
+.PHONY: help chaos demo matrix test test-fast test-long test-oldest test-pythons
 .PHONY: test-browser test-integrations sbom lint fmt up down lock
 .PHONY: bench bench-levels bench-runtime bench-scheduler
 SHELL := /bin/bash
@@ -46,12 +46,14 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/integration/test_reservation.py
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py \
 		tests/integration/test_ledger.py tests/integration/test_explained_causes.py \
+		tests/integration/test_governance_change.py tests/integration/test_governance_failure.py \
+		tests/integration/test_governance_sharing.py tests/integration/test_accelerators_policy.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py \
 		tests/e2e/test_cession.py tests/e2e/test_comeback.py
-	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
+	@CEDE_KINDS=1 CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@$(PYTHON_) -m tests.harness.random_world 0 10000
@@ -67,6 +69,10 @@ chaos: setup-cluster  ## teams trade while all fails; leaves chaos-SEED.jsonl (M
 	@rm -f chaos-$(SEED).jsonl
 	@CEDE_CHAOS_SECONDS=$$((60 * $(MINUTES))) CEDE_CHAOS_SEED=$(SEED) \
 		CEDE_CHAOS_REPORT=chaos-$(SEED).jsonl $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
+
+CELLS ?=
+matrix: setup-cluster  ## other versions and gates of Kubernetes and Kueue (CELLS="1.35 1.37")
+	@$(PYTHON_) -m tests.matrix $(CELLS)
 
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)

@@ -46,6 +46,7 @@ from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import ObjectId
 from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.plan import Snapshot, make_plan
+from quota_controller.kubernetes_version import KubernetesVersion
 from quota_controller.root_key import RootKey
 from quota_controller.status import kueue_config, lease_watchdog
 from quota_controller.status.kueue_config import KueueInstallation
@@ -111,6 +112,7 @@ class Controller:
         self.ledger_notes = self._cache_of_one(CONFIG_MAPS, names.LEDGER_NOTES)
         self.leadership: lease_watchdog.Leadership | None = None
         self.root_key = RootKey(client)
+        self.kubernetes = KubernetesVersion(client)
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
         # while. After that, the statuses count: another replica may have led meanwhile.
         self.grant_records: Mapping[str, GrantRecord] = {}
@@ -188,6 +190,7 @@ class Controller:
             return RETRY_INTERVAL_S
 
         await self.root_key.refresh(now)
+        await self.kubernetes.refresh(now)
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         self.grant_records = plan.grant_records
@@ -241,6 +244,7 @@ class Controller:
             root_key=self.root_key.value,
             previous_root_key=self.root_key.previous,
             now=now,
+            kubernetes=self.kubernetes.value,
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),
                 self.kueue_deployment.get(kueue_config.DEPLOYMENT),

@@ -45,7 +45,7 @@ class OneWorkerForTheCluster(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(("tests/integration/", "tests/e2e/")):
+        if nodeid.startswith(("tests/integration/", "tests/e2e/", "tests/matrix/")):
             return "cluster"
         return nodeid if nodeid.startswith("tests/processes/") else nodeid.partition("::")[0]
 

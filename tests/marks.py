@@ -1,8 +1,18 @@
 """Marks of tests that more than one folder uses."""
 
 import os
+from typing import Any
 
 import pytest
 
 LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 """A test that takes minutes, or that adds controllers to the cluster."""
+
+
+def in_long(*values: Any) -> list[Any]:
+    """Values of a parameter that only `make test-long` tries."""
+    return [pytest.param(value, marks=LONG) for value in values]
+
+
+MATRIX = pytest.mark.skipif("CEDE_CELL" not in os.environ, reason="part of make matrix")
+"""A test of what other versions and feature gates of Kubernetes and Kueue do."""

@@ -72,7 +72,7 @@ def _size_complaints(job: Json, old: Json | None) -> Iterator[str]:
     except ValueError as error:
         yield f"metadata.annotations[{SIZES}]: {error}"
         return
-    yield from _index_complaints(job, allowed[0])
+    yield from _limit_complaints(job, allowed[0])
     # completions: 0 has its own complaint
     if completions == 0:
         return
@@ -94,13 +94,21 @@ def _stated_sizes(job: Json, desired_size: int | None) -> list[tuple[str, int | 
     return [(f"metadata.annotations[{DESIRED_SIZE}]", desired_size)]
 
 
-def _index_complaints(job: Json, smallest: int) -> Iterator[str]:
-    """Kubernetes checks limits on pod indexes at every size, so they must hold at the smallest."""
+def _limit_complaints(job: Json, smallest: int) -> Iterator[str]:
+    """Kubernetes checks limits on pods at every size, so they must hold at the smallest."""
     spec = get_dict(job, "spec")
     subject = f"a job whose smallest size is {smallest}"
     max_failed = as_count(spec.get("maxFailedIndexes"))
     if max_failed is not None and max_failed > smallest:
         yield f"spec.maxFailedIndexes is {max_failed}: {subject} may have at most {smallest}"
+    # alpha since Kubernetes 1.37, which refuses a size below it
+    gang = get_dict(spec, "scheduling", "schedulingPolicy", "gang")
+    min_count = as_count(gang.get("minCount"))
+    if min_count is not None and min_count > smallest:
+        yield (
+            f"spec.scheduling.schedulingPolicy.gang.minCount is {min_count}: {subject} may have at "
+            f"most {smallest}"
+        )
     for i, rule in enumerate(get_dicts(get_dict(spec, "successPolicy"), "rules")):
         path = f"spec.successPolicy.rules[{i}]"
         indexes = str(rule.get("succeededIndexes") or "")

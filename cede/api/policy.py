@@ -222,7 +222,8 @@ class PolicyStatus(BaseModel):
         default_factory=list,
         description=(
             "Ready: what all teams share is in place. SchedulerLeads: a scheduler of Cede leads. "
-            "KueueConfigured: Kueue's settings fit the policy."
+            "KueueConfigured: Kueue's settings fit the policy. KubernetesSupported: Cede works "
+            "with this version of Kubernetes."
         ),
     )
     preemption: str = Field(

@@ -172,6 +172,16 @@ class KueueReason(Reason):
     )
 
 
+class KubernetesReason(Reason):
+    """Condition KubernetesSupported of the ClusterPolicy: whether Cede works with it."""
+
+    TESTED = ("Tested", "Cede was tested with this version.")
+    UNTESTED = ("Untested", "Cede was not tested with this version.")
+    UNREADABLE = ("Unreadable", "The version cannot be read.")
+    TOO_OLD = ("TooOld", "The version lacks what Cede needs.")
+    JOBS_FROZEN = ("JobsFrozen", "The API server refuses to resize Jobs, by an alpha feature gate.")
+
+
 class EventReason(Reason):
     """Events of a ComputeAllocation or ClusterPolicy, beside those about condition Ready."""
 

@@ -19,6 +19,7 @@ from cede.commands.connection import connected
 from cede.commands.output import show
 from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
+from cede.kube.server_version import read_kubernetes
 from cede.reading.reader import read_leases
 from cede.report.installation import (
     COMPONENTS,
@@ -78,18 +79,19 @@ def _lines(results: list[Finding]) -> list[str]:
 
 # --- reading --------------------------------------------------------------------------------------
 async def _read(client: "HttpClient") -> Installation:
-    kubernetes = await _or_unread(_kubernetes_version(client))
+    kubernetes = await _or_unread(read_kubernetes(client))
+    known = None if isinstance(kubernetes, Unread) else kubernetes
     kueue = await _or_unread(_kueue_image(client))
     kinds = {kind.kind: await _discovered(client, kind) for kind in NEEDED_KINDS}
     missing = tuple(kind for kind, result in kinds.items() if result is Unread.MISSING)
     unread = tuple(kind for kind, result in kinds.items() if result is Unread.FORBIDDEN)
     if set(CRDS) <= set(missing):
-        return Installation(kubernetes, kueue, missing, unread)
+        return Installation(known, kueue, missing, unread)
     errors = list[Unreadable]()
     # only whether they can be read
     await _or_unread(client.list(objects.ALLOCATIONS, ComputeAllocation, unreadable=errors))
     return Installation(
-        kubernetes,
+        known,
         kueue,
         missing,
         unread,
@@ -111,10 +113,6 @@ async def _or_unread(reading: Awaitable[T]) -> T | Unread:
         return Unread.MISSING
     except Forbidden:
         return Unread.FORBIDDEN
-
-
-async def _kubernetes_version(client: "HttpClient") -> str:
-    return str((await client.describe("/version"))["gitVersion"])
 
 
 async def _discovered(client: "HttpClient", kind: Kind) -> Unread | None:

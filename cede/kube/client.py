@@ -15,7 +15,7 @@ from kubernetes.aio.config import ConfigException
 from cede.api.objects import Json, Key, Kind
 from cede.kube import decoding
 from cede.kube.decoding import WatchEvent, decoder
-from cede.kube.encoding import selectors, with_type
+from cede.kube.encoding import APPLY_PATCH, patch_type, selectors, with_type
 from cede.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
 
 P = TypeVar("P")
@@ -27,9 +27,6 @@ WATCH_DURATION_S = 300
 # should have sent may be lost.
 MUTE_S = 150.0
 WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=MUTE_S)
-MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Client(Protocol):
@@ -57,6 +54,7 @@ class Client(Protocol):
         fields: str = "",
     ) -> AsyncIterator[WatchEvent[P]]: ...
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P: ...
+    async def describe(self, path: str) -> Json: ...
     async def time(self) -> float: ...
     async def apply(
         self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""
@@ -178,9 +176,9 @@ class HttpClient:
 
         With `metadata.resourceVersion`, it raises Conflict if the object has changed since.
         """
-        media = MERGE_PATCH if isinstance(body, dict) else JSON_PATCH
         path = kind.path(key, subresource=subresource)
-        return await self._write("PATCH", path, body, {"fieldManager": self.manager}, media)
+        query = {"fieldManager": self.manager}
+        return await self._write("PATCH", path, body, query, patch_type(body))
 
     async def create(self, kind: Kind, body: Json, *, namespace: str = "") -> Json:
         path = kind.path(namespace=namespace)

@@ -10,12 +10,9 @@ from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import condition, unix
 from cede.api.policy import ClusterPolicy
+from cede.api.support import OLDEST_KUEUE, Kubernetes, judge, text_of
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
 
-OLDEST_KUEUE = (0, 19, 2)
-OLDEST_KUBERNETES = (1, 30)
-"""ValidatingAdmissionPolicy is generally available since then."""
-TESTED_KUBERNETES = (1, 36)
 COMPONENTS = (names.WEBHOOK, names.QUOTA_CONTROLLER, names.SCHEDULER)
 CRDS = ("ClusterPolicy", "ComputeAllocation", "Cession")
 INSTALL = "kubectl apply --server-side -k deploy/overlays/production"
@@ -51,8 +48,8 @@ class Finding:
 class Installation:
     """What was read of a cluster, with Cede or before it is installed."""
 
-    # such as v1.36.3
-    kubernetes: str | Unread
+    # None if it may not be read
+    kubernetes: Kubernetes | None
     # the image of its controller
     kueue: str | Unread
     # the kinds of Cede and of Kueue that the API server does not have
@@ -88,23 +85,14 @@ def findings(cluster: Installation, now: float) -> list[Finding]:
 
 
 # --- before the installation ----------------------------------------------------------------------
-def _kubernetes(version: str | Unread) -> Finding:
-    match = re.match(r"v?(\d+)\.(\d+)", version)
-    if isinstance(version, Unread) or match is None:
-        return Finding("Kubernetes", State.UNKNOWN, "its version cannot be read")
-    major_minor = (int(match[1]), int(match[2]))
-    oldest = f"{OLDEST_KUBERNETES[0]}.{OLDEST_KUBERNETES[1]}"
-    if major_minor < OLDEST_KUBERNETES:
-        message = f"{version} has no ValidatingAdmissionPolicy: upgrade it to {oldest} or newer"
-        return Finding("Kubernetes", State.WRONG, message)
-    if major_minor != TESTED_KUBERNETES:
-        tested = f"{TESTED_KUBERNETES[0]}.{TESTED_KUBERNETES[1]}"
-        return Finding("Kubernetes", State.OK, f"{version}; Cede was tested with {tested}")
-    return Finding("Kubernetes", State.OK, version)
+def _kubernetes(kubernetes: Kubernetes | None) -> Finding:
+    support = judge(kubernetes)
+    states = {True: State.OK, False: State.WRONG, None: State.UNKNOWN}
+    return Finding("Kubernetes", states[support.status], support.message)
 
 
 def _kueue(cluster: Installation) -> Iterator[Finding]:
-    needed = ".".join(map(str, OLDEST_KUEUE))
+    needed = text_of(OLDEST_KUEUE)
     absent = [kind for kind in cluster.missing_kinds if kind not in CRDS]
     if absent:
         yield Finding(
@@ -125,7 +113,7 @@ def _kueue(cluster: Installation) -> Iterator[Finding]:
         yield Finding("Kueue", State.UNKNOWN, message)
         return
     version = tuple(map(int, match.groups()))
-    text = ".".join(map(str, version))
+    text = text_of(version)
     if version < OLDEST_KUEUE:
         yield Finding("Kueue", State.WRONG, f"{text} is too old: upgrade it to {needed} or newer")
     else:

@@ -8,7 +8,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deploy.local import additions, binaries, cluster, images, kube, memory, nodes, requirements
+from deploy.local import (
+    additions,
+    binaries,
+    cells,
+    cluster,
+    images,
+    kube,
+    memory,
+    nodes,
+    requirements,
+)
 from deploy.local.paths import GPUS, Failure, Paths
 from deploy.local.shell import report_progress, stage
 
@@ -133,12 +143,20 @@ def status_text(status: dict[str, object]) -> str:
     )
 
 
+def chosen_cell() -> cells.Cell:
+    """What CEDE_CELL names. Raises Failure if there is none of this name."""
+    name = os.environ.get("CEDE_CELL") or cells.DEFAULT_NAME
+    if name not in cells.CELLS:
+        raise Failure(f"CEDE_CELL is {name}: use one of {', '.join(cells.CELLS)}")
+    return cells.CELLS[name]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     authorities = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
-    paths = Paths(home / "cede", Path(authorities) if authorities else None)
     try:
+        paths = Paths(home / "cede", Path(authorities) if authorities else None, chosen_cell())
         if (code := query(paths, args)) is not None:
             return code
         if missing := requirements.missing(paths):

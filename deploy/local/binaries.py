@@ -5,28 +5,39 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.local.cells import Cell
 from deploy.local.paths import TREE, Paths
 from deploy.local.shell import report_progress, run_command, stage
 
+KUBERNETES = "k8s.io/kubernetes"
 
-def version(module: str) -> str:
-    """The version of a module in our go.mod, such as `v1.36.3`."""
+
+def version(module: str, folder: str = "") -> str:
+    """The version of a module in our go.mod, or in that of a cell, such as `v1.36.3`."""
     match = re.search(
         rf"^\s*{re.escape(module)} (v\S+)",
-        (TREE / "deploy" / "local" / "go.mod").read_text(),
+        (TREE / "deploy" / "local" / folder / "go.mod").read_text(),
         re.MULTILINE,
     )
     assert match, f"go.mod names no {module}"
     return match[1]
 
 
-VERSION = version("k8s.io/kubernetes")
 # All programs have the same flags: with different ones, Go compiles all of Kubernetes twice. The
 # API server must have its version: Kueue does not start with v0.0.0.
 STAMP = "k8s.io/component-base/version.git"
-LDFLAGS = f"-s -w -X {STAMP}Version={VERSION} -X {STAMP}Major=1 -X {STAMP}Minor=36"
+
+
+def link_flags(folder: str = "") -> str:
+    kubernetes = version(KUBERNETES, folder)
+    major, minor, _ = kubernetes.removeprefix("v").split(".")
+    return f"-s -w -X {STAMP}Version={kubernetes} -X {STAMP}Major={major} -X {STAMP}Minor={minor}"
+
+
+LDFLAGS = link_flags()
 
 # package, seconds to compile on two cores without a cache
 PROGRAMS = [
@@ -53,21 +64,55 @@ KWOK_STAGES = [
 
 
 def key() -> str:
-    parts = [TREE / "deploy" / "local" / file for file in SOURCES]
-    return hashlib.sha256(
-        b"".join(part.read_bytes() for part in parts) + f"{LDFLAGS} {PROGRAMS}".encode()
-    ).hexdigest()[:16]
+    return _key_of(SOURCES, f"{LDFLAGS} {PROGRAMS}")
+
+
+def cell_key(cell: Cell) -> str:
+    """Of the programs that the cell has of its own; empty if it has none."""
+    if not cell.modules:
+        return ""
+    files = [f"{cell.modules}/{file}" for file in ("go.mod", "go.sum")]
+    return _key_of(files, link_flags(cell.modules))
+
+
+def _key_of(files: Sequence[str], flags: str) -> str:
+    content = b"".join((TREE / "deploy" / "local" / file).read_bytes() for file in files)
+    return hashlib.sha256(content + flags.encode()).hexdigest()[:16]
 
 
 def up_to_date(paths: Paths) -> bool:
-    record = paths.bin / "key"
-    return record.exists() and record.read_text() == key()
+    return _has_key(paths.bin, key()) and (
+        not paths.cell.modules or _has_key(paths.cell_bin, cell_key(paths.cell))
+    )
+
+
+def _has_key(folder: Path, expected: str) -> bool:
+    record = folder / "key"
+    return record.exists() and record.read_text() == expected
 
 
 def build(paths: Paths) -> None:
-    """Puts every program into paths.bin, and other files of their modules into paths.share."""
-    if up_to_date(paths):
-        return
+    """Puts every program into paths.bin, and other files of their modules into paths.share; those
+    that the cell has of its own, into paths.cell_bin."""
+    if not _has_key(paths.bin, key()):
+        _build_default(paths)
+    if not up_to_date(paths):
+        _build_cell(paths)
+
+
+def _build_cell(paths: Paths) -> None:
+    folder = paths.cell.modules
+    paths.cell_bin.mkdir(parents=True, exist_ok=True)
+    (paths.cell_bin / "key").unlink(missing_ok=True)
+    text = (TREE / "deploy" / "local" / folder / "go.mod").read_text()
+    for package in re.findall(rf"^\t({KUBERNETES}/cmd/\S+)$", text, re.MULTILINE):
+        program = paths.cell_bin / package.rpartition("/")[2]
+        with stage(f"compiled {program.name} {version(KUBERNETES, folder)}"):
+            run_go(folder, "build", "-ldflags", link_flags(folder), "-o", str(program), package)
+    (paths.cell_bin / "key").write_text(cell_key(paths.cell))
+
+
+def _build_default(paths: Paths) -> None:
     paths.bin.mkdir(parents=True, exist_ok=True)
     (paths.bin / "key").unlink(missing_ok=True)
     with stage("Go modules of deploy/local fetched"):

@@ -21,6 +21,7 @@ from deploy.local import (
     nodes,
     store,
 )
+from deploy.local.cells import Cell
 from deploy.local.certificates import Authority
 from deploy.local.paths import GPUS, Failure, Paths, node_number
 from deploy.local.shell import stage, wait_until
@@ -49,11 +50,14 @@ def fingerprint_file(paths: Paths) -> Path:
     return paths.run / "made-of"
 
 
-def fingerprint() -> str:
-    """The programs, and the Python environment that nodes mount: both need a new cluster."""
+def fingerprint(cell: Cell) -> str:
+    """The programs, their feature gates, and the Python environment that nodes mount: all need a
+    new cluster."""
     environment = sysconfig.get_path("purelib")
     # an environment that was created again at the same path has another inode
-    return f"{binaries.key()} {environment} {Path(environment).stat().st_ino}"
+    number = str(Path(environment).stat().st_ino)
+    parts = [binaries.key(), binaries.cell_key(cell), *cell.gates, environment, number]
+    return " ".join(filter(None, parts))
 
 
 def up(paths: Paths, count: int, cede: bool = True) -> None:
@@ -63,7 +67,7 @@ def up(paths: Paths, count: int, cede: bool = True) -> None:
     """
     binaries.build(paths)
     keys = images.update(paths)
-    if running(paths) and fingerprint_file(paths).read_text() != fingerprint():
+    if running(paths) and fingerprint_file(paths).read_text() != fingerprint(paths.cell):
         down(paths)
     if not running(paths):
         start(paths)
@@ -80,7 +84,7 @@ def start(paths: Paths) -> None:
     paths.log.mkdir(parents=True)
     with stage("control plane ready"):
         control_plane.start(paths)
-    fingerprint_file(paths).write_text(fingerprint())
+    fingerprint_file(paths).write_text(fingerprint(paths.cell))
 
 
 def start_nodes(paths: Paths, count: int) -> None:

@@ -138,9 +138,13 @@ def issue_certificates(paths: Paths) -> Authority:
 def daemons_script(paths: Paths) -> str:
     """All programs start at once; one that needs another is restarted until that one runs."""
     run = paths.run
+    gates = ",".join(f"{gate}=true" for gate in paths.cell.gates)
+    gate_flags = [f"--feature-gates={gates}"] if gates else []
+    # the kinds of a feature gate are alpha or beta, and not served without
+    api_flags = ["--runtime-config=api/all=true"] if gates else []
     programs: dict[str, list[str | Path]] = {
         "etcd": ["etcd", "--data-dir", run / "etcd", "--unsafe-no-fsync", "--log-level=warn"],
-        "apiserver": ["kube-apiserver", *apiserver_flags(run)],
+        "apiserver": ["kube-apiserver", *apiserver_flags(run), *gate_flags, *api_flags],
         "kcm": [
             "kube-controller-manager",
             f"--kubeconfig={run}/kcm.conf",
@@ -151,12 +155,14 @@ def daemons_script(paths: Paths) -> str:
             "--node-monitor-grace-period=12s",
             "--node-monitor-period=1s",
             *FAST_CLIENT,
+            *gate_flags,
         ],
         "scheduler": [
             "kube-scheduler",
             f"--kubeconfig={run}/scheduler.conf",
             "--leader-elect=false",
             *FAST_CLIENT,
+            *gate_flags,
         ],
         "coredns": ["coredns", "-conf", run / "Corefile"],
         "kwok": [

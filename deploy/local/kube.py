@@ -31,6 +31,10 @@ def kueue_manifests(paths: Paths) -> str:
     settings = paths.share / "settings"
     shutil.rmtree(settings, ignore_errors=True)
     shutil.copytree(TREE / "deploy" / "local" / "kueue", settings)
+    if gates := paths.cell.kueue_gates:
+        with open(settings / "settings.yaml", "a") as file:
+            # the end of the file is Kueue's configuration, as text
+            file.write(f"    featureGates: {json.dumps(dict.fromkeys(gates, True))}\n")
     return run_command(paths.kubectl, "kustomize", settings)
 
 

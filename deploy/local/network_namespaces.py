@@ -53,7 +53,9 @@ def start(paths: Paths, name: str, script: str, outer_pid: int | None = None) ->
         "--uts",
         "--ipc",
     )
-    path = f"{paths.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    path = (
+        f"{paths.cell_bin}:{paths.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    )
     with open(paths.log / f"{name}.log", "ab") as log:
         outer = subprocess.Popen(
             [*enter, *spaces, "sh", str(paths.run / f"{name}.sh"), str(gate)],

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.local.cells import DEFAULT, Cell
+
 TREE = Path(__file__).resolve().parents[2]
 # of the cgroup, and of this machine's network interface to the cluster
 NAME = "cede"
@@ -32,6 +34,8 @@ class Paths:
     cache: Path
     # a bundle of this machine's certificate authorities, for builds that download
     authorities: Path | None = None
+    # what the cluster is made of
+    cell: Cell = DEFAULT
 
     @property
     def run(self) -> Path:
@@ -45,6 +49,11 @@ class Paths:
     @property
     def bin(self) -> Path:
         return self.cache / "bin"
+
+    @property
+    def cell_bin(self) -> Path:
+        """The programs that the cell has of its own, in place of those in `bin`."""
+        return self.cache / self.cell.modules if self.cell.modules else self.bin
 
     @property
     def share(self) -> Path:

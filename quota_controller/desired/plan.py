@@ -14,6 +14,7 @@ from cede.api.policy import ClusterPolicy
 from cede.api.reasons import AllocationReason
 from cede.api.resources import Quota
 from cede.api.short_text import cut
+from cede.api.support import Kubernetes
 from elastic_runtime.contract import derive_key, replace_key
 from quota_controller.desired import kueue_objects, rbac
 from quota_controller.desired.borrowing import (
@@ -64,6 +65,8 @@ class Snapshot:
     now: float
     # a scheduler that finishes passes again; Kueue still preempts
     returning: str = ""
+    # None before it was read
+    kubernetes: Kubernetes | None = None
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
     # objects that count as they last were, each with why it cannot be read
     unreadable: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from cede.api import guards, names
 from cede.api.objects import Json, Key
 from cede.api.policy import PolicySpec
 from cede.api.reasons import KueueReason
+from cede.api.support import OLDEST_KUEUE, text_of
 from quota_controller.desired.conflicts import Problem
 from quota_controller.status.managed_namespaces import selects
 from quota_controller.status.pods_ready import (
@@ -24,7 +25,6 @@ NAMESPACE = "kueue-system"
 CONFIG_MAP: Key = (NAMESPACE, "kueue-manager-config")
 CONFIG_KEY = "controller_manager_config.yaml"
 DEPLOYMENT: Key = (NAMESPACE, "kueue-controller-manager")
-OLDEST_VERSION = (0, 19, 2)
 ELASTIC_GATE = "ElasticJobsViaWorkloadSlices"
 ELASTIC_TOPOLOGY_GATE = "ElasticJobsViaWorkloadSlicesWithTAS"
 NAMESPACE_GATE = "ManagedJobsNamespaceSelectorAlwaysRespected"
@@ -96,10 +96,6 @@ def version_of(image: str) -> tuple[int, ...] | None:
     """(0, 19, 2) of `registry.k8s.io/kueue/kueue:v0.19.2`; None when the tag is no version."""
     match = re.search(r":v?(\d+)\.(\d+)\.(\d+)(?:[-+.][\w.+-]*)?(?:@\S*)?$", image)
     return tuple(map(int, match.groups())) if match else None
-
-
-def _in_words(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
 
 
 def _manager_container(deployment: Json) -> Json:
@@ -176,7 +172,7 @@ def verdict(spec: PolicySpec, kueue: KueueInstallation, guard_labels: Mapping[st
         message = "; ".join(problem.message for problem in problems)
         return Verdict(False, problems[0].reason, message)
     version = version_of(_manager_container(kueue.deployment).get("image", ""))
-    product = f"Kueue {_in_words(version)}" if version else "Kueue"
+    product = f"Kueue {text_of(version)}" if version else "Kueue"
     return Verdict(
         True,
         KueueReason.CONFIGURED,
@@ -187,11 +183,10 @@ def verdict(spec: PolicySpec, kueue: KueueInstallation, guard_labels: Mapping[st
 
 def _deployment_problems(deployment: Json) -> Iterator[Problem]:
     version = version_of(_manager_container(deployment).get("image", ""))
-    if version and version < OLDEST_VERSION:
+    if version and version < OLDEST_KUEUE:
         yield Problem(
             KueueReason.TOO_OLD,
-            f"Kueue is {_in_words(version)} and must be {_in_words(OLDEST_VERSION)} or newer: "
-            "upgrade it",
+            f"Kueue is {text_of(version)} and must be {text_of(OLDEST_KUEUE)} or newer: upgrade it",
         )
     if deployment.get("spec", {}).get("replicas", 1) == 0:
         yield Problem(

@@ -8,6 +8,7 @@ from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.reasons import LeaderReason, PolicyReason
 from cede.api.resources import Quota, quantity, total
+from cede.api.support import OLDEST_KUEUE, judge, text_of
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import SHARED
@@ -21,6 +22,7 @@ from quota_controller.status.verdict import Verdict, failed, with_verdict
 
 SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
+KUBERNETES_SUPPORTED = "KubernetesSupported"
 _MAX_LISTED_NODES = 3
 MAX_REASON_LENGTH = 300
 
@@ -40,6 +42,7 @@ def policy_status(
     labels = guard_labels(snapshot.live)
     for type_, verdict in (
         (SCHEDULER_LEADS, _leader_verdict(policy, snapshot)),
+        (KUBERNETES_SUPPORTED, Verdict(*judge(snapshot.kubernetes))),
         (KUEUE_CONFIGURED, kueue_config.verdict(policy.spec, snapshot.kueue, labels)),
         (names.READY, _ready_verdict(policy, snapshot, write_problems)),
     ):
@@ -70,7 +73,7 @@ def unsynced_policy_status(
     """
     kinds = ", ".join(sorted(read_errors))
     error = next(iter(read_errors.values()))
-    oldest = ".".join(map(str, kueue_config.OLDEST_VERSION))
+    oldest = text_of(OLDEST_KUEUE)
     verdict = Verdict(
         False,
         PolicyReason.CANNOT_READ,

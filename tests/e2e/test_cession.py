@@ -1,7 +1,9 @@
 """A Cession ends in the same state whatever dies meanwhile: the preemptor runs, the target trains
 on at half its size, and nothing is lost."""
 
+import base64
 import json
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cede.api import names
 from deploy.demo.figures import merged
 from elastic_runtime import contract
 from tests.e2e.training import Training
@@ -155,6 +158,7 @@ def test_a_killed_webhook_pod_does_not_stop_the_cession(cluster: Cluster, last_s
     )
 
 
+@LONG
 def test_a_killed_worker_costs_only_the_step_in_flight(cluster: Cluster, last_step: int) -> None:
     known = len(cessions(cluster))
     with frozen_cession(cluster):
@@ -162,9 +166,41 @@ def test_a_killed_worker_costs_only_the_step_in_flight(cluster: Cluster, last_st
     check_end(cluster, last_step, known)
 
 
+@LONG
 def test_a_lost_pod_0_is_replaced_and_the_cession_goes_on(cluster: Cluster, last_step: int) -> None:
     known = len(cessions(cluster))
     name = gpt(cluster).pod_of(0)
     with frozen_cession(cluster):
         cluster.kubectl("delete", "pod", "-n", "research", name, "--grace-period=0", "--force")
     check_end(cluster, last_step, known)
+
+
+@LONG
+def test_a_key_that_is_replaced_while_the_job_trains_does_not_stop_the_cession(
+    cluster: Cluster, last_step: int
+) -> None:
+    """By the deployed controllers, the kubelets and real pods: up to 2 minutes."""
+    known = len(cessions(cluster))
+    before = key_of_team(cluster)
+    new_root_key = base64.b64encode(secrets.token_hex(32).encode()).decode()
+    patch = json.dumps({"data": {names.SECRET_KEY: new_root_key}})
+    root = ("-n", names.SYSTEM_NAMESPACE, "secret", names.ROOT_SECRET)
+    cluster.kubectl("patch", *root, "--type=merge", "-p", patch)
+    cluster.until(lambda: key_of_team(cluster) != before, "the team to have a new key", 120)
+    # the newest key, and the one before beside it
+    assert before.split()[0] in key_of_team(cluster).split()
+    cluster.until(
+        lambda: set(gpt(cluster).read_all(contract.KEY_FILE)) == {key_of_team(cluster)},
+        "all pods to have the new key",
+        120,
+    )
+    create_preemptor(cluster)
+    check_end(cluster, last_step, known)
+    [target] = cessions(cluster)[-1]["status"]["targets"]
+    assert target["cededTime"], "the runtime answered a request that the new key signed"
+
+
+def key_of_team(cluster: Cluster) -> str:
+    """The file of the keys that research's pods accept, the newest first."""
+    secret = cluster.kubectl_json("get", "secret", "-n", "research", names.CONTROL_SECRET)
+    return base64.b64decode(secret["data"][names.SECRET_KEY]).decode().strip()

@@ -38,7 +38,7 @@ from tests.paths import TREE
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 # the fixture of tests/conftest.py
 Cluster = Any
-SECONDS = float(os.environ.get("CEDE_CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("CEDE_CHAOS_SECONDS", "30"))
 SEED = int(os.environ.get("CEDE_CHAOS_SEED", "1"))
 REPORT = os.environ.get("CEDE_CHAOS_REPORT", "")
 """The file that gets a line for each thing that happened, as it happens."""

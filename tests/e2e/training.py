@@ -61,6 +61,10 @@ class Training:
     def _exec(self, pod: str, *command: str) -> str:
         return str(self.cluster.kubectl("exec", "-n", self.namespace, pod, "--", *command))
 
+    def read_all(self, path: str) -> list[str]:
+        """The file in each running pod, without blanks around it."""
+        return [self._exec(pod["metadata"]["name"], "cat", path).strip() for pod in self.pods()]
+
     def journal(self, files: str) -> list[Line]:
         """Lines of the job's journal, which any of its running pods can read; none if none runs."""
         running = self.pods()

@@ -25,9 +25,9 @@ from tests.fakes.http_messages import (
     Answer,
     RequestPath,
     conflict,
+    description,
     not_found,
     refusal,
-    version_at,
     watch_line,
 )
 from tests.fakes.object_store import ObjectStore
@@ -145,8 +145,8 @@ class ApiServer:
             return refusal(401, "Unauthorized", "who are you?")
         if answers := self._scripts.get((method, request.path)):
             return await answers.popleft()(request)
-        if request.path == "/version":
-            return version_at(self.clock())
+        if answer := description(request.path, self.clock()):
+            return answer
         path = RequestPath(request.path)
         if watching:
             return await self._watch(request, path)

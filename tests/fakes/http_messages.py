@@ -1,6 +1,7 @@
 """The parts of an API server's HTTP: paths of requests, refusals, lines of a watch."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 
@@ -25,11 +26,17 @@ def refusal(
     return web.json_response(body, status=status, headers=headers)
 
 
-def version_at(now: float) -> web.Response:
-    """Which server it is, at this time of its clock (Unix seconds)."""
-    return web.json_response(
-        {"gitVersion": "v1.36.0"}, headers={"Date": formatdate(now, usegmt=True)}
-    )
+def description(path: str, now: float) -> web.Response | None:
+    """What the server tells everybody about itself, at this time of its clock (Unix seconds).
+
+    None if the path is one of objects. It lists the kinds of no group.
+    """
+    if path == "/version":
+        date = formatdate(now, usegmt=True)
+        return web.json_response({"gitVersion": "v1.36.0"}, headers={"Date": date})
+    if re.fullmatch("/apis/[^/]+/[^/]+", path):
+        return refusal(404, "NotFound", "the server could not find the requested resource")
+    return None
 
 
 def watch_line(type_: str, body: Json) -> bytes:

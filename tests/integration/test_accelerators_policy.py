@@ -12,6 +12,7 @@ from cede.api import names
 from cede.api.objects import Json
 from tests.harness.local_cluster import api_server_pid
 from tests.integration.admin import TYPE, Admin, governed, kubectl_list
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-accelerators"
@@ -114,6 +115,7 @@ def test_a_pod_in_a_namespace_without_team_is_accepted(admin: Admin) -> None:
     assert_accepted_without_gate(dry_run(admin, bare_pod(ONE_GPU, "default"), PERSON))
 
 
+@LONG
 def test_after_a_restart_of_the_api_server_no_policy_refuses_a_pod(admin: Admin) -> None:
     """It does not know the kinds of CRDs then: a policy with such a parameter refuses every pod."""
     owned, other = owned_pod(admin, ONE_GPU), bare_pod(ONE_GPU, "default")

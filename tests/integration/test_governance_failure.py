@@ -7,8 +7,9 @@ import pytest
 
 from cede.api import names
 from tests.integration.admin import POLICY, Admin, condition_of, governed
+from tests.marks import LONG
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, LONG]
 NORTH = "gov-north"
 SOUTH = "gov-south"
 LOCAL_TYPE = "local-4gpu"

@@ -7,6 +7,7 @@ import pytest
 
 from cede.api import names
 from tests.integration.admin import TYPE, Admin, condition_of, governed, kubectl_list, node
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 TEAM_A = "gov-a"
@@ -161,7 +162,7 @@ def unallocated_accelerators(admin: Admin) -> str:
     ("idle_compute", "expected"),
     [
         pytest.param("FairShare", range(12, 15), id="by weight, three to one"),
-        pytest.param("FirstCome", range(7, 10), id="without weights"),
+        pytest.param("FirstCome", range(7, 10), id="without weights", marks=LONG),
     ],
 )
 def test_weights_decide_who_gets_freed_capacity(

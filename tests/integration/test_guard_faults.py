@@ -29,6 +29,7 @@ from tests.integration.claims import (
     wait_for_cessions,
     waiting,
 )
+from tests.marks import in_long
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = ("-n", names.SYSTEM_NAMESPACE)
@@ -78,10 +79,11 @@ def quota_is_private(admin: Admin) -> bool:
     return names.PRIVATE_QUOTA in queue["metadata"].get("annotations", {})
 
 
-STEPS = (guard_is_made, guard_is_in_the_cohort, targets_release, quota_is_private)
-
-
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+@pytest.mark.parametrize(
+    "step",
+    [guard_is_in_the_cohort, *in_long(guard_is_made, targets_release, quota_is_private)],
+    ids=lambda step: step.__name__,
+)
 def test_a_scheduler_that_dies_at_any_step_leaves_the_claim_what_was_released(
     admin: Admin, case: Case, step: Callable[[Admin], bool]
 ) -> None:
@@ -95,7 +97,11 @@ def test_a_scheduler_that_dies_at_any_step_leaves_the_claim_what_was_released(
 
 
 @pytest.mark.skipif("CEDE_LONG_FAULTS" not in os.environ, reason="part of make test-long")
-@pytest.mark.parametrize("step", STEPS[:3], ids=lambda step: step.__name__)
+@pytest.mark.parametrize(
+    "step",
+    [guard_is_made, guard_is_in_the_cohort, targets_release],
+    ids=lambda step: step.__name__,
+)
 def test_without_a_scheduler_a_guard_ends_and_kueue_preempts_by_itself(
     admin: Admin, case: Case, step: Callable[[Admin], bool]
 ) -> None:

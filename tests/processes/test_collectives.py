@@ -6,7 +6,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
-from tests.marks import LONG
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 # A rank is lost or freezes, on request, in a collective: before it sends its rows or when it has
@@ -36,10 +36,7 @@ BEFORE = "2"
 BEHIND = "1"
 
 
-IN_LONG = [pytest.param(strategy, marks=LONG) for strategy in ("deterministic", "hsdp")]
-
-
-@pytest.mark.parametrize("job", ["replicated", *IN_LONG], indirect=True)
+@pytest.mark.parametrize("job", ["replicated", *in_long("deterministic", "hsdp")], indirect=True)
 def test_a_lost_worker_and_resizes_change_no_loss(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -26,6 +26,7 @@ from tests.harness.evaluating_job import (
     wait_until,
 )
 from tests.harness.local_job import Job, children
+from tests.marks import in_long
 from tests.processes.test_hang import log_lines
 
 pytestmark = pytest.mark.processes
@@ -39,7 +40,7 @@ def job(job: Job) -> Job:
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("questions", ["41", "3"])
+@pytest.mark.parametrize("questions", ["3", *in_long("41")])
 def test_results_are_equal_bit_by_bit_at_every_size(job: Job, alone: Alone, questions: str) -> None:
     """Also with fewer micro-batches than ranks; and the training is as without evaluations."""
     job.env["QUESTIONS"] = questions
@@ -62,7 +63,7 @@ def test_an_evaluation_does_not_change_the_training(tmp_path: Path, alone: Alone
 # --- lost ranks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["pass-1", "pass-0", "before-1", "after-1", "after-0"])
+@pytest.mark.parametrize("loss", ["pass-1", "after-0", *in_long("pass-0", "before-1", "after-1")])
 def test_it_begins_again_when_a_rank_is_lost(job: Job, alone: Alone, loss: str) -> None:
     (job.directory / "train.py").write_text(SCRIPT_WITH_LOSSES)
     loses_a_rank(job, loss)

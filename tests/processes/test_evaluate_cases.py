@@ -17,6 +17,7 @@ from tests.harness.evaluating_job import (
     wait_until,
 )
 from tests.harness.local_job import Job
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 
@@ -59,7 +60,7 @@ def test_an_error_that_the_script_catches_on_one_rank_is_told(job: Job) -> None:
 # --- sharded models -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("questions", ["41", "3"])
+@pytest.mark.parametrize("questions", ["41", *in_long("3")])
 def test_a_sharded_model_is_evaluated_at_every_size(job: Job, questions: str) -> None:
     job.env |= {"STRATEGY": "fsdp", "QUESTIONS": questions}
     job.start(0, 1, 2)

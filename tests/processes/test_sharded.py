@@ -14,7 +14,7 @@ from tests.harness.local_job import (
     children,
     moves_between_strategies,
 )
-from tests.marks import LONG
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "sharded.py").read_text()
@@ -51,9 +51,7 @@ begin_pass, Sharded.begin_pass = Sharded.begin_pass, lose_in_pass
 )
 
 
-ALL = pytest.mark.parametrize(
-    "job", ["fsdp", pytest.param("hsdp", marks=LONG), "meta"], indirect=True
-)
+ALL = pytest.mark.parametrize("job", ["fsdp", *in_long("hsdp", "meta")], indirect=True)
 HSDP = pytest.mark.parametrize("job", ["hsdp"], indirect=True)
 PEER_COPIES = pytest.mark.parametrize("job", ["peer-copies"], indirect=True)
 
@@ -84,7 +82,7 @@ def test_a_sharded_job_trains_alike_at_every_size(
     check_exactly_once(job, undisturbed)
 
 
-@pytest.mark.parametrize("job", ["peer-copies", "meta"], indirect=True)
+@pytest.mark.parametrize("job", ["peer-copies", *in_long("meta")], indirect=True)
 def test_a_checkpoint_is_loaded_at_another_size_by_another_strategy(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -139,7 +137,7 @@ def test_a_lost_shard_with_a_copy_costs_the_step_in_flight(
     check_exactly_once(job, undisturbed)
 
 
-@pytest.mark.parametrize("loss", ["move-3", "move-0", "pass-2", "pass-0"])
+@pytest.mark.parametrize("loss", ["move-0", "pass-2", *in_long("move-3", "pass-0")])
 @HSDP
 def test_a_rank_lost_in_a_shrink_costs_the_step_in_flight(
     job: Job, undisturbed: Callable[[int], list[float]], loss: str

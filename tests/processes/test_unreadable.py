@@ -9,6 +9,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 # In the pod that has a file `failing-INDEX`, every read of a part of a checkpoint fails.
@@ -30,7 +31,10 @@ UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"')
 
 
 @pytest.mark.parametrize(
-    ("job", "failing"), [("fsdp", 1), ("replicated", 0)], indirect=["job"], ids=str
+    ("job", "failing"),
+    [("replicated", 0), pytest.param("fsdp", 1, marks=LONG)],
+    indirect=["job"],
+    ids=str,
 )
 def test_a_job_goes_on_from_its_newest_checkpoint_once_all_workers_can_read_it(
     job: Job, failing: int, undisturbed: Callable[[int], list[float]]

@@ -6,6 +6,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 # A rank is lost, on request, when it has all gradients and has not voted yet.
@@ -25,7 +26,7 @@ UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"deterministic"')
 WEIGHT = "weight=tokens"
 
 
-@pytest.mark.parametrize("job", ["replicated", "deterministic", "hsdp"], indirect=True)
+@pytest.mark.parametrize("job", ["hsdp", *in_long("replicated", "deterministic")], indirect=True)
 def test_the_loss_is_that_of_all_tokens_through_growth_and_losses(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

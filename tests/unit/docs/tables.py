@@ -11,11 +11,13 @@ from cede.api import reasons
 from cede.api.reasons import Reason
 from cede.api.wait_reasons import WaitReason
 from elastic_runtime.integrations.transformers import arguments
+from tests.matrix.table import matrix_table
 from tests.unit.docs.pages import DOCS
 
 MARKERS = {
     DOCS / "architecture.md": ("phase_table", "rule_table", "coordinator_table"),
     DOCS / "reasons.md": ("reason_tables",),
+    DOCS / "install.md": ("matrix_table",),
     DOCS / "metrics.md": ("metric_table",),
     DOCS / "api.md": ("api",),
     DOCS / "command.md": ("commands",),
@@ -36,6 +38,7 @@ def table(marker: str) -> str:
         "rule_table": membership.rule_table,
         "coordinator_table": succession.rule_table,
         "reason_tables": reason_tables,
+        "matrix_table": matrix_table,
         "metric_table": metric_table,
         "api": api.page,
         "commands": command.page,
@@ -86,6 +89,7 @@ def reason_tables() -> str:
         reasons.WriteReason,
         reasons.LeaderReason,
         reasons.KueueReason,
+        reasons.KubernetesReason,
         reasons.EventReason,
         reasons.CessionReason,
         reasons.CessionPhase,

@@ -125,6 +125,15 @@ def test_a_complaint_names_the_field_and_the_cure(job: Json, complaint: str) -> 
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
+        ({"scheduling": {"schedulingPolicy": {"gang": {"minCount": 2}}}}, []),
+        pytest.param(
+            {"scheduling": {"schedulingPolicy": {"gang": {"minCount": 8}}}},
+            [
+                "spec.scheduling.schedulingPolicy.gang.minCount is 8: a job whose smallest size "
+                "is 2 may have at most 2"
+            ],
+            id="a larger gang",
+        ),
         pytest.param({"maxFailedIndexes": 2}, [], id="as many failed indexes as pods"),
         pytest.param(
             {"maxFailedIndexes": 3},

@@ -8,11 +8,13 @@ import yaml
 from cede.api.objects import NAMESPACES, Json, condition
 from cede.api.policy import PolicyStatus
 from cede.api.reasons import PolicyReason, Reason, WriteReason
+from cede.api.support import Kubernetes
 from quota_controller.desired.conflicts import Problem, Problems
 from quota_controller.desired.desired_object import SHARED
 from quota_controller.desired.plan import Snapshot, make_plan
 from quota_controller.status.kueue_config import CONFIG_KEY, KueueInstallation
 from quota_controller.status.policy import (
+    KUBERNETES_SUPPORTED,
     KUEUE_CONFIGURED,
     SCHEDULER_LEADS,
     policy_status,
@@ -160,3 +162,9 @@ def test_while_kueue_is_not_installed_the_last_figures_stay() -> None:
     assert (ready["status"], ready["reason"], status.leader) == ("False", "CannotRead", "s-0")
     assert "ClusterQueue cannot be read (404" in ready["message"]
     assert "install Kueue 0.19.2 or newer" in ready["message"]
+
+
+def test_the_status_names_a_kubernetes_that_cannot_work() -> None:
+    frozen = Kubernetes("v1.36.3", has_gangs=True)
+    verdict = condition_of(status_of(replace(snapshot(), kubernetes=frozen)), KUBERNETES_SUPPORTED)
+    assert (verdict["status"], verdict["reason"]) == ("False", "JobsFrozen")

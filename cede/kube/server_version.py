@@ -1,0 +1,15 @@
+"""Which Kubernetes an API server is."""
+
+from cede.api.support import FREEZING_API, Kubernetes
+from cede.kube.client import Client
+from cede.kube.errors import NotFound
+
+
+async def read_kubernetes(client: Client) -> Kubernetes:
+    """Every user may read it. Raises ApiError if the server does not answer."""
+    version = str((await client.describe("/version")).get("gitVersion", ""))
+    try:
+        await client.describe(FREEZING_API)
+    except NotFound:
+        return Kubernetes(version)
+    return Kubernetes(version, has_gangs=True)

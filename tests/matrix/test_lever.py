@@ -1,0 +1,103 @@
+"""The facts about Kueue and about Jobs that a take-back and a growth rest on.
+
+A version of Kueue or Kubernetes that fails one of them cannot be supported as it is. Cede has no
+part in these tests: its own behaviour on top of these facts is tested in tests/integration.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.marks import MATRIX
+from tests.matrix.plain_kueue import PlainKueue, job, plain_kueue
+
+pytestmark = [pytest.mark.cluster, MATRIX]
+
+
+@pytest.fixture(scope="module")
+def queues(cluster: Any) -> Iterator[PlainKueue]:
+    with plain_kueue(cluster) as kueue:
+        yield kueue
+
+
+@pytest.fixture
+def kueue(queues: PlainKueue) -> Iterator[PlainKueue]:
+    yield queues
+    queues.set_strategy("own", "BestEffortFIFO")
+    queues.delete_jobs()
+
+
+def test_what_is_released_step_by_step_stays_for_the_head_of_a_strict_queue(
+    kueue: PlainKueue,
+) -> None:
+    kueue.submit(job("lent", "first", 6, elastic=True), job("lent", "second", 6, elastic=True))
+    kueue.wait_for_admission("first", "second")
+    kueue.submit(job("own", "claim", 8), job("poor", "early", 1))
+    kueue.until(lambda: kueue.is_refused("claim"), "the claim to be pending")
+    # on a live queue, which Kueue reads again at once
+    kueue.set_strategy("own", "StrictFIFO")
+    kueue.resize("first", 2)
+    kueue.wait_for_use("lent", 8)
+    kueue.submit(job("poor", "late", 1))
+    kueue.until(lambda: kueue.is_refused("late"), "the late job to be pending")
+    assert not kueue.is_admitted("early")
+    kueue.resize("second", 2)
+    kueue.wait_for_admission("claim")
+    assert [name for name in ("early", "late") if kueue.is_admitted(name)] == []
+    # nothing but the claim kept them out
+    kueue.delete_job("claim")
+    kueue.wait_for_admission("early", "late")
+
+
+def test_a_shrink_keeps_the_lowest_indexes_counts_no_failure_and_frees_quota(
+    kueue: PlainKueue,
+) -> None:
+    kueue.submit(job("own", "elastic", 6, elastic=True))
+    before = kueue.wait_for_pods("elastic", 6)
+    kueue.resize("elastic", 2)
+    after = kueue.wait_for_pods("elastic", 2)
+    kueue.wait_for_use("own", 2)
+    assert after == {index: before[index] for index in (0, 1)}
+    assert not kueue.get_job("elastic")["status"].get("failed")
+
+
+def test_a_growth_stops_no_pod_and_counts_once(kueue: PlainKueue) -> None:
+    kueue.submit(job("own", "elastic", 2, elastic=True))
+    before = kueue.wait_for_pods("elastic", 2)
+    kueue.resize("elastic", 6)
+    after = kueue.wait_for_pods("elastic", 6)
+    kueue.wait_for_use("own", 6)
+    assert {index: after[index] for index in before} == before
+    assert len(kueue.workloads("elastic")) == 1
+
+
+def test_a_growth_that_does_not_fit_stops_nobody_and_can_be_withdrawn(kueue: PlainKueue) -> None:
+    kueue.submit(job("own", "elastic", 4, elastic=True), job("lent", "other", 6))
+    before = kueue.wait_for_pods("elastic", 4)
+    kueue.wait_for_admission("other")
+    kueue.resize("elastic", 8)
+    kueue.until(lambda: kueue.is_refused("elastic"), "the growth to be pending")
+    assert kueue.wait_for_pods("elastic", 4) == before
+    assert kueue.is_admitted("other")
+    kueue.resize("elastic", 4)
+    kueue.until(
+        lambda: not kueue.is_refused("elastic") and kueue.is_admitted("elastic"),
+        "the growth to be withdrawn",
+    )
+    assert len(kueue.workloads("elastic")) == 1
+    assert kueue.wait_for_pods("elastic", 4) == before
+    kueue.wait_for_use("own", 4)
+
+
+def test_a_workload_that_is_not_active_ends_alone_and_comes_back(kueue: PlainKueue) -> None:
+    kueue.submit(job("lent", "stopped", 4), job("lent", "other", 2))
+    kueue.wait_for_admission("stopped", "other")
+    [workload] = kueue.workloads("stopped")
+    kueue.patch("workload", workload["metadata"]["name"], {"spec": {"active": False}})
+    kueue.wait_for_use("lent", 2)
+    assert kueue.get_job("stopped")["spec"]["suspend"]
+    assert kueue.is_admitted("other")
+    kueue.patch("workload", workload["metadata"]["name"], {"spec": {"active": True}})
+    kueue.wait_for_pods("stopped", 4)
+    assert not kueue.get_job("stopped")["status"].get("failed")
