@@ -202,7 +202,7 @@ async def test_pods_that_are_frozen_keep_a_call_waiting_for_its_time_only() -> N
         runtimes.follow([Endpoint(JOB, "u", addresses)])
         began = time.monotonic()
         await runtimes.poll_all()
-        assert CALL_TIMEOUT_S - 0.1 < time.monotonic() - began < CALL_TIMEOUT_S + 1
+        assert CALL_TIMEOUT_S - 0.1 < time.monotonic() - began < 2 * CALL_TIMEOUT_S
 
 
 @pytest.mark.parametrize(
