@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,16 +184,14 @@ JOBS = {
     WaitReason.POD_GATED: job("pod-gated", "open", pod={"schedulingGates": [{"name": GATE}]}),
 }
 """The reason that each of them must have."""
-# in this order: Kueue compares whole seconds
-BEHIND = [
-    job("behind-uses", "behind", pod=NOWHERE),
+FIRST = job("behind-uses", "behind", pod=NOWHERE)
+"""It has quota before there is a head that could have it."""
+HEADS = [
     job("behind-head", "behind", 2, labels={names.PRIORITY_CLASS: "expl-high"}),
-    job("behind", "behind"),
-]
-HOPELESS = [
     job("hopeless-head", "hopeless", 4, labels={names.PRIORITY_CLASS: "expl-high"}),
-    job("hopeless", "hopeless", 1),
 ]
+"""They wait before there is anything behind them that Kueue could admit."""
+BEHIND = [job("behind", "behind"), job("hopeless", "hopeless", 1)]
 HIGH = kueue("WorkloadPriorityClass", "expl-high", value=10)
 
 
@@ -203,10 +202,12 @@ def plain_jobs(cluster: Cluster) -> Iterator[None]:
     cluster.kubectl("apply", "-f", "-", stdin=kubectl_list(namespace, HIGH, *QUEUES, *LOCAL_QUEUES))
     try:
         activate_check(cluster)
-        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(BEHIND[0], *JOBS.values()))
+        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(FIRST, *JOBS.values()))
         cluster.until(lambda: has_quota(cluster, "behind-uses"), "behind-uses to have quota", 60)
-        later = (*BEHIND[1:], *HOPELESS)
-        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(*later))
+        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(*HEADS))
+        for head in (head["metadata"]["name"] for head in HEADS):
+            cluster.until(partial(waits, cluster, head), f"{head} to wait", 60)
+        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(*BEHIND))
         yield
     finally:
         cluster.kubectl("delete", "jobs", "--all", "-n", NAMESPACE, "--wait=true")
@@ -231,9 +232,17 @@ def activate_check(cluster: Cluster) -> None:
 
 
 def has_quota(cluster: Cluster, name: str) -> bool:
-    items = cluster.kubectl_json("get", "workloads", "-n", NAMESPACE)["items"]
-    return any(
-        item["metadata"]["ownerReferences"][0]["name"] == name
-        and condition_of(item, names.QUOTA_RESERVED).get("status") == "True"
-        for item in items
-    )
+    return quota_reserved(cluster, name) == "True"
+
+
+def waits(cluster: Cluster, name: str) -> bool:
+    """Kueue has tried to admit it."""
+    return quota_reserved(cluster, name) == "False"
+
+
+def quota_reserved(cluster: Cluster, name: str) -> str:
+    """Of the Job's Workload, as its condition says."""
+    for item in cluster.kubectl_json("get", "workloads", "-n", NAMESPACE)["items"]:
+        if item["metadata"]["ownerReferences"][0]["name"] == name:
+            return str(condition_of(item, names.QUOTA_RESERVED).get("status", ""))
+    return ""
