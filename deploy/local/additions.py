@@ -88,7 +88,7 @@ configMapGenerator: [{name: kubeflow-trainer-public, literals: [kubeflow_trainer
             more="""replicas: [{name: lws-controller-manager, count: 1}]
 patches:
 - target: {kind: Deployment}
-  patch: '[{op: remove, path: /spec/template/spec/containers/0/resources}]'
+  patch: '[{"op": "remove", "path": "/spec/template/spec/containers/0/resources"}]'
 """,
         ),
     )
