@@ -33,6 +33,8 @@ DONE = 0
 FAILED = 1
 BAD_INPUT = 2
 STDIN = "-"
+MAX_ALIASES = 10
+"""In a manifest. Aliases of aliases multiply: ninety of them can stand for a billion values."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,6 +104,12 @@ def read_manifest(file: str) -> Json:
     """The one object in a file. Raises BadQuestion."""
     text = _read_text(file)
     try:
+        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
+        if aliases > MAX_ALIASES:
+            raise BadQuestion(
+                f"{file} has {aliases} aliases (*name): it may have {MAX_ALIASES}; write out what "
+                f"they stand for"
+            )
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except (yaml.YAMLError, RecursionError) as error:
         raise BadQuestion(f"{file} is no YAML: {' '.join(str(error).split())}") from error

@@ -126,16 +126,7 @@ class Server:
 
     async def _page(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
-        with _place(self._pages, visitor):
-            response = web.Response(
-                body=visitor.feed.whole(), content_type="application/json", headers=HEADERS
-            )
-            response.enable_compression()
-            with suppress(ConnectionResetError):
-                async with _in_time(request):
-                    await response.prepare(request)
-                    await response.write_eof()
-            return response
+        return await self._send(request, visitor, visitor.feed.whole())
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         visitor = await self._access.visitor(request)
@@ -174,7 +165,18 @@ class Server:
 
     async def _history(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
-        return _json(await visitor.history())
+        return await self._send(request, visitor, msgspec.json.encode(await visitor.history()))
+
+    async def _send(self, request: web.Request, visitor: Visitor, content: bytes) -> web.Response:
+        """What may be megabytes, compressed."""
+        with _place(self._pages, visitor):
+            response = web.Response(body=content, content_type="application/json", headers=HEADERS)
+            response.enable_compression()
+            with suppress(ConnectionResetError):
+                async with _in_time(request):
+                    await response.prepare(request)
+                    await response.write_eof()
+            return response
 
 
 def _questions() -> Places:

@@ -80,13 +80,16 @@ async def test_the_page_for_everybody_shows_a_member_what_rbac_lets_them_list(
     admin: Admin,
 ) -> None:
     """The server has the certificate of an admin, which goes with no request of the member."""
-    token = admin.cluster.kubectl("create", "token", ACCOUNT, "-n", MINE).strip()
+    create = ("create", "token", ACCOUNT, "-n", MINE)
+    token = admin.cluster.kubectl(*create).strip()
+    other_audience = admin.cluster.kubectl(*create, "--audience", "vault").strip()
     async with (
         page_for_everybody("--kubeconfig", str(admin.cluster.kubeconfig)) as url,
         aiohttp.ClientSession() as session,
     ):
-        async with session.get(f"{url}/api/page", headers=bearer("nobody's")) as response:
-            assert response.status == 401
+        for refused in ("nobody's", other_audience):
+            async with session.get(f"{url}/api/page", headers=bearer(refused)) as response:
+                assert response.status == 401
         async with session.get(f"{url}/api/page", headers=bearer(token)) as response:
             page = await response.json()
         async with session.get(f"{url}/api/explain/{OTHER}/job", headers=bearer(token)) as response:

@@ -212,3 +212,27 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(ask: Ask) -> None:
     code, _, errors = ask("drain", "n1", "--kubeconfig", "/nowhere/config")
     assert (code, len(errors.splitlines())) == (1, 1)
     assert "name one with --kubeconfig and --context, or a --snapshot" in errors
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        pytest.param("{k: v}", "{{<<: [{}]}}", id="merged"),
+        pytest.param("[v]", "[{}]", id="listed"),
+    ],
+)
+def test_a_manifest_that_multiplies_itself_is_refused_before_it_is_built(
+    ask: Ask, tmp_path: Path, first: str, later: str
+) -> None:
+    """Ten times nine times: a server that predicts would have no memory left."""
+    file = tmp_path / "job.yaml"
+    levels = [
+        f"x{level}: &x{level} " + later.format(", ".join([f"*x{level - 1}"] * 10))
+        for level in range(1, 10)
+    ]
+    file.write_text("\n".join([f"x0: &x0 {first}", *levels]))
+    code, _, errors = ask("submit", "-f", str(file))
+    assert (code, errors) == (
+        2,
+        f"whatif: {file} has 90 aliases (*name): it may have 10; write out what they stand for\n",
+    )

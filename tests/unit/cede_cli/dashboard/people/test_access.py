@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from cede.api.objects import CESSIONS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from cede.dashboard.history import Answer
+from cede.dashboard.people import access
 from cede.dashboard.server import MAX_STREAMS_OF_PERSON
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
@@ -270,3 +272,20 @@ async def test_who_may_not_list_allocations_has_no_history(site: Site, people: P
     await site.page(token)
     status, text = await site.get("api/history", **bearer(token))
     assert (status, json.loads(text)["problem"].startswith("You may not read")) == (200, True)
+
+
+async def test_many_who_ask_for_the_history_are_one_question_to_the_ledger(
+    site: Site, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    async def from_ledger(address: str) -> Answer:
+        asked.append(address)
+        return Answer()
+
+    monkeypatch.setattr(access, "from_ledger", from_ledger)
+    tokens = [people.add(name, EVERYWHERE) for name in ("ada", "bob")]
+    await site.page(tokens[0])
+    for token in tokens * 3:
+        assert (await site.get("api/history", **bearer(token)))[0] == 200
+    assert len(asked) == 1
