@@ -2,8 +2,9 @@
 authenticating proxy, or of a session that began with the form."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import partial
+from typing import TypeVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from aiohttp import hdrs, web
@@ -23,6 +24,7 @@ from cede.dashboard.visitor import Visitor
 from cede.kube.errors import ApiError
 
 log = logging.getLogger(__name__)
+A = TypeVar("A")
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
 FORM = "sign-in.html"
 SIGN_IN_HEADER = "Cede-Sign-In"
@@ -134,20 +136,10 @@ class PeopleAccess:
     async def _person(self, token: str) -> Person | None:
         if not token.isascii() or len(token) > MAX_TOKEN_BYTES:
             return None
-        try:
-            return await self._reviews.person(token)
-        except ApiError as error:
-            raise _unavailable("who you are", error) from error
-        except Busy as error:
-            raise _busy() from error
+        return await _reviewed(self._reviews.person(token), "who you are")
 
     async def _rights(self, person: Person) -> Rights:
-        try:
-            return await self._reviews.rights(person)
-        except ApiError as error:
-            raise _unavailable("what you may see", error) from error
-        except Busy as error:
-            raise _busy() from error
+        return await _reviewed(self._reviews.rights(person), "what you may see")
 
     async def _feed(self, rights: Rights) -> Feed:
         try:
@@ -216,13 +208,17 @@ def _token_of(form: bytes) -> str:
     return fields.get("token", [""])[0].strip()
 
 
-def _busy() -> web.HTTPServiceUnavailable:
-    return web.HTTPServiceUnavailable(text="too many people come at once: try again in a moment\n")
-
-
-def _unavailable(what: str, error: ApiError) -> web.HTTPServiceUnavailable:
-    # the error may name requests, but never a token
-    log.warning("not known", extra={"question": what, "reason": str(error)})
-    return web.HTTPServiceUnavailable(
-        text=f"the API server does not say {what} ({error.reason}): try again in a moment\n"
-    )
+async def _reviewed(answer: Awaitable[A], what: str) -> A:
+    """Raises HTTPServiceUnavailable."""
+    try:
+        return await answer
+    except Busy as error:
+        raise web.HTTPServiceUnavailable(
+            text="too many people come at once: try again in a moment\n"
+        ) from error
+    except ApiError as error:
+        # the error may name requests, but never a token
+        log.warning("not known", extra={"question": what, "reason": str(error)})
+        raise web.HTTPServiceUnavailable(
+            text=f"the API server does not say {what} ({error.reason}): try again in a moment\n"
+        ) from error
