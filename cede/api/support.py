@@ -48,8 +48,7 @@ def judge(kubernetes: Kubernetes | None) -> Support:
     version = kubernetes.version if kubernetes else ""
     match = re.match(r"v?(\d+)\.(\d+)", version)
     if kubernetes is None or match is None:
-        message = "its version cannot be read"
-        return Support(None, KubernetesReason.UNREADABLE, message)
+        return Support(None, KubernetesReason.UNREADABLE, "its version cannot be read")
     major_minor = (int(match[1]), int(match[2]))
     if major_minor < OLDEST_KUBERNETES:
         return Support(

@@ -12,6 +12,7 @@ from deploy.local.cells import Cell
 from deploy.local.paths import TREE, Paths
 from deploy.local.shell import report_progress, run_command, stage
 
+MODULES = TREE / "deploy" / "local"
 KUBERNETES = "k8s.io/kubernetes"
 
 
@@ -19,7 +20,7 @@ def version(module: str, folder: str = "") -> str:
     """The version of a module in our go.mod, or in that of a cell, such as `v1.36.3`."""
     match = re.search(
         rf"^\s*{re.escape(module)} (v\S+)",
-        (TREE / "deploy" / "local" / folder / "go.mod").read_text(),
+        (MODULES / folder / "go.mod").read_text(),
         re.MULTILINE,
     )
     assert match, f"go.mod names no {module}"
@@ -75,8 +76,14 @@ def cell_key(cell: Cell) -> str:
     return _key_of(files, link_flags(cell.modules))
 
 
+def cell_programs(cell: Cell) -> list[str]:
+    """The packages of Kubernetes that the cell has of its own, which has a folder of modules."""
+    text = (MODULES / cell.modules / "go.mod").read_text()
+    return re.findall(rf"^\t({KUBERNETES}/cmd/\S+)$", text, re.MULTILINE)
+
+
 def _key_of(files: Sequence[str], flags: str) -> str:
-    content = b"".join((TREE / "deploy" / "local" / file).read_bytes() for file in files)
+    content = b"".join((MODULES / file).read_bytes() for file in files)
     return hashlib.sha256(content + flags.encode()).hexdigest()[:16]
 
 
@@ -104,8 +111,7 @@ def _build_cell(paths: Paths) -> None:
     folder = paths.cell.modules
     paths.cell_bin.mkdir(parents=True, exist_ok=True)
     (paths.cell_bin / "key").unlink(missing_ok=True)
-    text = (TREE / "deploy" / "local" / folder / "go.mod").read_text()
-    for package in re.findall(rf"^\t({KUBERNETES}/cmd/\S+)$", text, re.MULTILINE):
+    for package in cell_programs(paths.cell):
         program = paths.cell_bin / package.rpartition("/")[2]
         with stage(f"compiled {program.name} {version(KUBERNETES, folder)}"):
             run_go(folder, "build", "-ldflags", link_flags(folder), "-o", str(program), package)
@@ -150,4 +156,4 @@ def module_folder(module: str) -> Path:
 
 
 def run_go(folder: str, *argv: str) -> str:
-    return run_command("env", "CGO_ENABLED=0", "go", *argv, cwd=TREE / "deploy" / "local" / folder)
+    return run_command("env", "CGO_ENABLED=0", "go", *argv, cwd=MODULES / folder)
