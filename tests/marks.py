@@ -7,6 +7,9 @@ import pytest
 
 LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
 """A test that takes minutes, or that adds controllers to the cluster."""
+HAS_LONG_FAULTS = "CEDE_LONG_FAULTS" in os.environ
+LONG_FAULTS = pytest.mark.skipif(not HAS_LONG_FAULTS, reason="part of make test-long")
+"""A test of a fault that lasts for minutes."""
 
 
 def in_long(*values: Any) -> list[Any]:

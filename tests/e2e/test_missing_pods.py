@@ -5,7 +5,6 @@ With CEDE_LONG_FAULTS, as in `make test-long`, the faults last for minutes.
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +16,12 @@ import yaml
 from cede.api.objects import Json
 from deploy.demo.figures import merged
 from tests.e2e.training import INDEX, Training
+from tests.marks import HAS_LONG_FAULTS, LONG_FAULTS
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
-LONG = "CEDE_LONG_FAULTS" in os.environ
 NODE_IS_OFF_S = 600
-PODS_ARE_REFUSED_S = 180 if LONG else 0
+PODS_ARE_REFUSED_S = 180 if HAS_LONG_FAULTS else 0
 
 NO_SUCH_IMAGE = "docker.io/none/none:none"
 pytestmark = pytest.mark.cluster
@@ -59,7 +58,7 @@ def delete_pod(cluster: Cluster, index: int) -> None:
     cluster.kubectl("delete", "pod", "-n", "research", name, "--wait=false")
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> None:
     """Pod 0 is on the other node: test_succession.py has its own."""
     node = next(n for n in map(gpt(cluster).node_of, (3, 2, 1)) if n != gpt(cluster).node_of(0))
@@ -86,7 +85,7 @@ def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: 
     cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_a_job_shrinks_to_the_pods_below_one_whose_image_cannot_be_pulled(
     cluster: Cluster, last_step: int
 ) -> None:
@@ -165,7 +164,7 @@ def check_trains_on(cluster: Cluster) -> None:
     cluster.until(more, f"the job to do more than {before} steps", 30)
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_a_job_shrinks_to_the_pods_that_nodes_have_room_for(
     cluster: Cluster, last_step: int
 ) -> None:

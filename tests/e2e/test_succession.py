@@ -21,11 +21,11 @@ from deploy.demo.figures import merged
 from deploy.demo.kubectl import parse_lines
 from tests.e2e.training import INDEX, SAMPLES, Training
 from tests.harness.local_cluster import agent_pid
+from tests.marks import HAS_LONG_FAULTS, LONG_FAULTS
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
-LONG = "CEDE_LONG_FAULTS" in os.environ
-NODE_IS_OFF_S = 600 if LONG else 20
+NODE_IS_OFF_S = 600 if HAS_LONG_FAULTS else 20
 LINK_IS_CUT_S = 8
 """Long enough to elect a coordinator, and short enough that Kubernetes keeps the node."""
 GOAL_S = 15
@@ -171,7 +171,7 @@ def test_training_goes_on_when_the_node_of_pod_0_is_off(cluster: Cluster, traine
     assert coordinator(cluster) != 0
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_the_others_elect_a_coordinator_while_a_cut_link_leaves_pod_0_one_too(
     cluster: Cluster, trained: None
 ) -> None:
@@ -183,7 +183,7 @@ def test_the_others_elect_a_coordinator_while_a_cut_link_leaves_pod_0_one_too(
     assert gpt(cluster).pod_of(0) == pod
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_training_goes_on_when_the_agent_of_the_coordinator_is_frozen(
     cluster: Cluster, trained: None
 ) -> None:
@@ -192,7 +192,7 @@ def test_training_goes_on_when_the_agent_of_the_coordinator_is_frozen(
     assert coordinator(cluster) != 0
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_training_goes_on_when_the_coordinator_and_another_pod_are_deleted(
     cluster: Cluster, trained: None
 ) -> None:
@@ -202,7 +202,7 @@ def test_training_goes_on_when_the_coordinator_and_another_pod_are_deleted(
     assert coordinator(cluster) not in (0, 1)
 
 
-@pytest.mark.skipif(not LONG, reason="part of make test-long")
+@LONG_FAULTS
 def test_half_of_the_pods_wait_when_the_others_are_lost_with_the_coordinator(
     cluster: Cluster, trained: None
 ) -> None:

@@ -3,7 +3,6 @@
 With CEDE_LONG_FAULTS, as in `make test-long`, the scheduler stays away for minutes.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,7 +28,7 @@ from tests.integration.claims import (
     wait_for_cessions,
     waiting,
 )
-from tests.marks import in_long
+from tests.marks import LONG_FAULTS, in_long
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = ("-n", names.SYSTEM_NAMESPACE)
@@ -96,7 +95,7 @@ def test_a_scheduler_that_dies_at_any_step_leaves_the_claim_what_was_released(
     admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", 30)
 
 
-@pytest.mark.skipif("CEDE_LONG_FAULTS" not in os.environ, reason="part of make test-long")
+@LONG_FAULTS
 @pytest.mark.parametrize(
     "step",
     [guard_is_made, guard_is_in_the_cohort, targets_release],

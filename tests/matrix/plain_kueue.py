@@ -9,6 +9,7 @@ from cede.api.objects import Json
 from deploy.local.cluster import fake_node
 from tests.harness.local_cluster import Cluster
 from tests.integration.admin import FAKE, condition_of, kubectl_list
+from tests.integration.explained import kueue
 
 NAMESPACE = "lever"
 NODE = fake_node("lever-1", 0, "lever")
@@ -16,16 +17,6 @@ NEVER = {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
 QUOTAS = {"own": 8, "lent": 4, "poor": 0}
 """Queue → its quota of CPU; they borrow from each other without limit."""
 TIMEOUT_S = 60
-
-
-def kueue(kind: str, name: str, spec: Json, namespace: str = "") -> Json:
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
 
 
 def cluster_queue(name: str, quota: int) -> Json:
@@ -41,13 +32,16 @@ def cluster_queue(name: str, quota: int) -> Json:
         "preemption": NEVER,
         "resourceGroups": [group],
     }
-    return kueue("ClusterQueue", f"lever-{name}", spec)
+    return kueue("ClusterQueue", f"lever-{name}", spec=spec)
 
 
 SHARED = [
-    kueue("ResourceFlavor", "lever", {}),
+    kueue("ResourceFlavor", "lever", spec={}),
     *(cluster_queue(name, quota) for name, quota in QUOTAS.items()),
-    *(kueue("LocalQueue", name, {"clusterQueue": f"lever-{name}"}, NAMESPACE) for name in QUOTAS),
+    *(
+        kueue("LocalQueue", name, NAMESPACE, spec={"clusterQueue": f"lever-{name}"})
+        for name in QUOTAS
+    ),
 ]
 
 
@@ -176,10 +170,10 @@ def plain_kueue(cluster: Cluster) -> Iterator[PlainKueue]:
     """A namespace, queues and a fake node, which are gone afterwards."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     cluster.kubectl("apply", "-f", "-", stdin=kubectl_list(namespace, NODE, *SHARED))
-    kueue = PlainKueue(cluster)
+    plain = PlainKueue(cluster)
     try:
-        yield kueue
+        yield plain
     finally:
-        kueue.delete_jobs()
+        plain.delete_jobs()
         shared = kubectl_list(*SHARED, namespace, NODE)
         cluster.kubectl("delete", "-f", "-", "--timeout=60s", stdin=shared)
