@@ -14,6 +14,9 @@ INTEGRATIONS := $(CACHE)/integrations
 # Workers of pytest: one runs the tests of the cluster, the other the unit tests. Those of real
 # training processes come afterwards: beside the cluster's, both starve.
 WORKERS ?= 2
+# A test that hangs shows its stacks, ends its worker and is a failure: the others go on.
+PYTEST := $(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15 \
+	-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -23,8 +26,8 @@ demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=
 
 test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes its teams
 	@$(LOCAL) up
-	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15 -m "not processes"; code=$$?; \
-		$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15 -m processes || code=$$?; \
+	@$(PYTEST) -m "not processes"; code=$$?; \
+		$(PYTEST) -m processes || code=$$?; \
 		exit $$code
 
 test-browser: setup-browser  ## the page of `cede dashboard` in headless Chromium (0.6 GB)

@@ -1,5 +1,6 @@
 """One signed HTTP call to one pod of a job, and what its answer says."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Mapping
@@ -11,7 +12,9 @@ from prometheus_client import Counter
 from elastic_runtime import contract
 from elastic_runtime.contract import Status
 
-TIMEOUT = aiohttp.ClientTimeout(total=2.0, sock_connect=1.0)
+CALL_S = 2.0
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=1.0)
+"""Without `total`, see cede.kube.client."""
 MAX_REPLY_BYTES = 64 << 10
 """Of a status, whose texts are bounded. All calls at once fit into the memory of the scheduler."""
 UNAUTHORIZED = 401
@@ -61,7 +64,7 @@ Answer = Status | Refusal | Silence
 
 
 async def send(session: aiohttp.ClientSession, address: str, port: int, call: Call) -> Answer:
-    """Within TIMEOUT for each key. A pod that does not know the newest one, or whose coordinator
+    """Within CALL_S for each key. A pod that does not know the newest one, or whose coordinator
     does not, is asked again with the one before."""
     for key in call.keys:
         answer = await _send(session, runtime_url(address, port, call.path), key, call)
@@ -91,14 +94,17 @@ async def _send(session: aiohttp.ClientSession, url: str, key: bytes, call: Call
         key, call.method, call.path, call.job_uid, nonce, call.body, time.time()
     )
     try:
-        async with session.request(
-            call.method,
-            url,
-            data=call.body,
-            headers=headers,
-            allow_redirects=False,
-            timeout=TIMEOUT,
-        ) as reply:
+        async with (
+            asyncio.timeout(CALL_S),
+            session.request(
+                call.method,
+                url,
+                data=call.body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=TIMEOUT,
+            ) as reply,
+        ):
             return _read(key, headers, reply, await _read_body(reply))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         return Silence(str(error) or type(error).__name__)

@@ -49,6 +49,14 @@ class OneWorkerForTheCluster(LoadScopeScheduling):  # type: ignore[misc]
             return "cluster"
         return nodeid if nodeid.startswith("tests/processes/") else nodeid.partition("::")[0]
 
+    def remove_node(self, node: Any) -> str | None:
+        """A test that ended its worker is not given to the next one, which it may end as well."""
+        crashed: str | None = super().remove_node(node)
+        for tests in self.workqueue.values():
+            if crashed in tests:
+                tests[crashed] = True
+        return crashed
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and (why := unmet("gpu")):

@@ -1,5 +1,6 @@
 """The history of the page: what teams used day by day, as the ledger counted it."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -15,7 +16,9 @@ PROXY = (
     f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/services/{names.LEDGER}:{PORT_NAME}/proxy{PATH}"
 )
 """Who may `get` this may read the history: it goes through the API server, with its RBAC."""
-TIMEOUT = aiohttp.ClientTimeout(total=20, connect=3)
+LEDGER_S = 20.0
+TIMEOUT = aiohttp.ClientTimeout(total=None, connect=3)
+"""Without `total`, see cede.kube.client."""
 NOT_INSTALLED = (
     "There is no history, because the ledger is not installed: kubectl apply --server-side -k "
     "deploy/components/ledger"
@@ -48,6 +51,7 @@ async def from_ledger(address: str) -> Answer:
     """From its own address, such as `http://cede-ledger:8080`; empty: it is not installed."""
     try:
         async with (
+            asyncio.timeout(LEDGER_S),
             aiohttp.ClientSession(timeout=TIMEOUT) as session,
             session.get(address + PATH) as response,
         ):

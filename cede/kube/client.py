@@ -1,5 +1,6 @@
 """The verbs of the API server over HTTP."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,7 +21,10 @@ from cede.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
 
 P = TypeVar("P")
 PAGE_SIZE = 500
-REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+REQUEST_S = 30.0
+# Without `total`, which may swallow a cancellation that comes in the same moment (aiohttp issue
+# 5979): asyncio.timeout does not.
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5)
 # the server ends a watch after this time, or up to twice as much: not all at once
 WATCH_DURATION_S = 300
 # A server sends a bookmark once a minute. A watch that sends nothing for this time is mute: what it
@@ -141,7 +145,7 @@ class HttpClient:
         query |= selectors(labels, fields)
         decode = decoder(cls, kind.kind)
         path = kind.path(namespace=namespace)
-        async with self._request("GET", path, query, timeout=WATCH_TIMEOUT) as response:
+        async with self._request("GET", path, query, WATCH_TIMEOUT) as response:
             if response.status >= 300:
                 raise await self._refusal(response)
             async for line in response.content:
@@ -157,7 +161,7 @@ class HttpClient:
 
     async def time(self) -> float:
         """The clock of the server, in Unix seconds: every answer has it. Raises ApiError."""
-        async with self._request("GET", "/version", None, timeout=REQUEST_TIMEOUT) as response:
+        async with self._request("GET", "/version", None) as response:
             return parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
 
     # --- writing ----------------------------------------------------------------------------------
@@ -231,9 +235,7 @@ class HttpClient:
         self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, media: str
     ) -> bytes:
         headers = {"Content-Type": media} if media else {}
-        async with self._request(
-            method, path, query, headers=headers, data=body, timeout=REQUEST_TIMEOUT
-        ) as response:
+        async with self._request(method, path, query, headers=headers, data=body) as response:
             if response.status >= 300:
                 raise await self._refusal(response)
             return await response.read()
@@ -244,20 +246,21 @@ class HttpClient:
         method: str,
         path: str,
         query: dict[str, str] | None,
-        *,
-        headers: dict[str, str] | None = None,
+        timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,  # noqa: ASYNC109
         **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response to a request with our credentials; redirects are not followed.
 
-        Raises Unreachable when the connection fails, also while the response is being read.
+        Raises Unreachable when it fails or REQUEST_S are over, also while the response is read.
         """
         try:
-            options["headers"] = (headers or {}) | await self._credentials()
+            options["headers"] = options.get("headers", {}) | await self._credentials()
             options["server_hostname"] = self._configuration.tls_server_name
-            async with self._session.request(
-                method, self._url + path, params=query, allow_redirects=False, **options
-            ) as response:
+            options |= {"params": query, "timeout": timeout, "allow_redirects": False}
+            async with (
+                asyncio.timeout(None if timeout is WATCH_TIMEOUT else REQUEST_S),
+                self._session.request(method, self._url + path, **options) as response,
+            ):
                 yield response
         except (
             aiohttp.ClientError,
@@ -269,7 +272,7 @@ class HttpClient:
         ) as error:
             if isinstance(error, aiohttp.ClientSSLError):
                 await self._renew_credentials()
-            raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
+            raise Unreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
 
     async def _credentials(self) -> dict[str, str]:
         """The Authorization header.

@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         stages = json.loads(args.stages) | {"story_s": time.time() - started}
         values = summary(record, FULL_SIZE, stages)
     except (TimeoutError, KubectlFailed, ValueError, LookupError, ApiError) as error:
-        screen.report(f"The demo stopped: {error or type(error).__name__}")
+        screen.report(f"The demo stopped: {str(error) or type(error).__name__}")
         print("  see: cede status; kubectl get cq,ca,ces,workloads,pods -A", file=sys.stderr)
         return 1
     (args.out / "demo.json").write_text(json.dumps(measured(values), indent=1) + "\n")

@@ -187,3 +187,22 @@ def test_every_named_reader_of_the_environment_reads_it() -> None:
         if any(map(reads_environment, ast.walk(tree_of(TREE / path))))
     }
     assert readers == set(ENVIRONMENT_READERS)
+
+
+# --- deadlines ------------------------------------------------------------------------------------
+def has_total(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="ClientTimeout") | ast.Attribute(attr="ClientTimeout")):
+            totals = [word.value for word in node.keywords if word.arg == "total"]
+            return not totals or ast.unparse(totals[0]) != "None"
+    return False
+
+
+def test_the_time_of_a_request_is_limited_by_asyncio() -> None:
+    """aiohttp's `total` may swallow a cancellation (its issue 5979): then a task never ends."""
+    places = [
+        f"{name(path)} has a ClientTimeout with a total: use asyncio.timeout"
+        for path in sources(*PACKAGES)
+        if any(map(has_total, ast.walk(tree_of(path))))
+    ]
+    assert not places, report(places)

@@ -1,5 +1,7 @@
 """Reading over real HTTP, and the exception for each refusal."""
 
+import asyncio
+
 import aiohttp
 import pytest
 from aiohttp import web
@@ -8,6 +10,7 @@ from kubernetes.aio.client.configuration import Configuration
 from cede.api.kueue import ClusterQueue, Job, MetadataOnly
 from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, JOBS, NODES, Json
 from cede.api.policy import ClusterPolicy
+from cede.kube import client as client_module
 from cede.kube.client import Client, HttpClient
 from cede.kube.errors import (
     AlreadyExists,
@@ -22,8 +25,9 @@ from cede.kube.errors import (
     Unreachable,
     Unreadable,
 )
-from tests.fakes.api_faults import refuses
+from tests.fakes.api_faults import hangs, refuses
 from tests.fakes.api_server import ApiServer
+from tests.harness.late_cancellation import cancelled_when_late
 
 
 def job(name: str, namespace: str = "a", **spec: object) -> Json:
@@ -149,3 +153,12 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(Unreachable):
             await HttpClient(session, Configuration(host=url), "tester").list(JOBS, dict)
+
+
+async def test_a_request_that_is_cancelled_when_its_time_is_over_is_cancelled(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "REQUEST_S", 0.05)
+    server.script("GET", JOBS.path(), hangs())
+    request = asyncio.create_task(client.list(JOBS, dict))
+    await cancelled_when_late(request, 0.05, until=lambda: bool(server.requests))

@@ -1,5 +1,6 @@
 """What counts of a pod's answer."""
 
+import asyncio
 import json
 from dataclasses import asdict
 
@@ -10,6 +11,7 @@ from aiohttp import web
 from elastic_runtime import contract
 from elastic_runtime.agent.control_server import Server
 from elastic_runtime.contract import State, Status
+from scheduler import runtime_call
 from scheduler.runtime_call import (
     MAX_REPLY_BYTES,
     Answer,
@@ -21,6 +23,7 @@ from scheduler.runtime_call import (
 )
 from tests.fakes.agents import always
 from tests.fakes.runtime import ROOT_KEY, answering, loopback_address, signed
+from tests.harness.late_cancellation import cancelled_when_late
 
 ADDRESS = loopback_address(1)
 KEY = contract.derive_key(ROOT_KEY, "research")
@@ -142,3 +145,19 @@ async def test_a_coordinator_that_knows_only_the_key_before_is_reached_by_anothe
         call = Call((new_key, KEY), "u", "GET", contract.STATUS_PATH)
         assert await send(session, ADDRESS, contract.PORT, call) == TRAINING
     assert asked == [new_key, KEY]
+
+
+async def test_a_call_that_is_cancelled_when_its_time_is_over_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime_call, "CALL_S", 0.05)
+    asked = asyncio.Event()
+
+    async def freeze(_: web.Request) -> web.Response:
+        asked.set()
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with answering(ADDRESS, freeze):
+        call = asyncio.create_task(ask())
+        await cancelled_when_late(call, 0.05, until=asked.is_set)
