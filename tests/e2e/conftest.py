@@ -1,7 +1,9 @@
 """What several of these tests begin with: the teams of examples/, and jobs that do nothing."""
 
 import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ IMAGE = "docker.io/library/cede-training:dev"
 RESEARCH = "research"
 CLAIM = ("vision", "claim")
 """The job by which vision takes its half back."""
+PACKAGES = Path.home() / ".cache/cede/integrations/lib/python3.11/site-packages"
+"""What `make test-integrations` installed, for the Python of the image."""
 # the fixture of tests/conftest.py
 Cluster = Any
 
@@ -55,12 +59,27 @@ def controllers(cluster: Cluster) -> Iterator[None]:
     deploy_local("remove", "trainer,jobset")
 
 
+@pytest.fixture(scope="module")
+def frameworks(cluster: Cluster) -> None:
+    """The frameworks' packages in the folder that all pods share, as links to the same files."""
+    if not PACKAGES.exists():
+        pytest.skip("make test-integrations installs the frameworks")
+    folder = shared_folder(cluster) / "integrations"
+    if not folder.exists():
+        subprocess.run(["cp", "-al", str(PACKAGES), str(folder)], check=True)
+
+
 @pytest.fixture
 def lent(controllers: None, borrowing: Cluster) -> Iterator[Cluster]:
     """All that research starts borrows. Afterwards nothing of it is left."""
     yield borrowing
     kinds = "trainjobs,jobsets,cessions"
     borrowing.kubectl("delete", kinds, "-n", RESEARCH, "--all", "--wait=true")
+
+
+def shared_folder(cluster: Cluster) -> Path:
+    """Where this machine has the folder `/shared` of all pods."""
+    return Path(cluster.kubeconfig).parent / "shared"
 
 
 def claim(cluster: Cluster, accelerators: int) -> None:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +11,14 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from deploy.demo.record import Line
-from tests.e2e.conftest import RESEARCH, apply, claim, end_claim, let_claim_run
+from tests.e2e.conftest import (
+    RESEARCH,
+    apply,
+    claim,
+    end_claim,
+    let_claim_run,
+    shared_folder,
+)
 from tests.e2e.gentle_jobs import (
     RESTARTED,
     GentleJob,
@@ -42,8 +48,6 @@ MATRIX = [
 ]
 TOGETHER = ("JobSet", "TrainJob", "Pod", "Deployment")
 """Kinds that are tried at the same time, where a launcher takes a minute to start."""
-PACKAGES = Path.home() / ".cache/cede/integrations/lib/python3.11/site-packages"
-"""What `make test-integrations` installed, for the Python of the image."""
 
 
 @pytest.fixture
@@ -130,16 +134,6 @@ def check_all(gentle: GentleJob, run: str) -> None:
         check_nothing_lost(log, REPEATED.get(gentle.launcher, 0))
 
 
-@pytest.fixture(scope="module")
-def frameworks(cluster: Cluster) -> None:
-    """The frameworks' packages in the folder that all pods share, as links to the same files."""
-    if not PACKAGES.exists():
-        pytest.skip("make test-integrations installs the frameworks")
-    folder = Path(cluster.kubeconfig).parent / "shared" / "integrations"
-    if not folder.exists():
-        subprocess.run(["cp", "-al", str(PACKAGES), str(folder)], check=True)
-
-
 @pytest.mark.parametrize(("kind", "launcher"), MATRIX)
 def test_a_job_saves_when_it_is_stopped_and_continues_at_that_step(
     jobs: Cluster, kind: str, launcher: str, request: pytest.FixtureRequest
@@ -200,7 +194,7 @@ def test_a_train_job_of_cede_torch_is_restarted_in_its_pods_and_repeats_no_step_
 ) -> None:
     """Its ranks, two in each pod, save after the same step when it is stopped. When a pod is lost,
     the other one stays."""
-    folder = Path(jobs.kubeconfig).parent / "shared" / f"cede-torch-{uuid4().hex[:8]}"
+    folder = shared_folder(jobs) / f"cede-torch-{uuid4().hex[:8]}"
     train_job = of_cede_torch(folder, 2, {names.GRACE: "1m"})
 
     def steps() -> list[Line]:

@@ -18,6 +18,7 @@ from tests.e2e.conftest import (
     job_of,
     job_set_of,
     let_claim_run,
+    shared_folder,
 )
 from tests.e2e.gentle_jobs import ARGUMENTS, of_cede_torch, restarted_steps, write_script
 from tests.marks import LONG
@@ -52,7 +53,7 @@ def test_pods_have_the_runtime_that_their_image_lacks_also_when_they_come_back(
     lent: Cluster, make: Callable[[Path], Json]
 ) -> None:
     """All ranks, two in each pod, save after the same step when the job is stopped."""
-    folder = Path(lent.kubeconfig).parent / "shared" / f"injected-{uuid4().hex[:8]}"
+    folder = shared_folder(lent) / f"injected-{uuid4().hex[:8]}"
     job = make(folder)
 
     def trains_beyond(step: int) -> bool:

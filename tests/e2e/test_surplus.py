@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from tests.e2e.conftest import (
     job_of,
     job_set_of,
     let_claim_run,
+    shared_folder,
 )
 from tests.e2e.gentle_jobs import RESTARTED, of_cede_torch, restarted_steps
 from tests.marks import LONG
@@ -68,7 +68,7 @@ class Run:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.name = f"surplus-{uuid4().hex[:8]}"
-        self.folder = Path(cluster.kubeconfig).parent / "shared" / self.name
+        self.folder = shared_folder(cluster) / self.name
         self.folder.mkdir()
         (self.folder / "train.py").write_text(SCRIPT)
 
@@ -167,7 +167,7 @@ def test_a_job_set_grows_cedes_and_grows_again_by_its_surplus(lent: Cluster) -> 
 
 
 def test_a_train_job_under_restart_does_the_same(lent: Cluster) -> None:
-    folder = Path(lent.kubeconfig).parent / "shared" / f"surplus-{uuid4().hex[:8]}"
+    folder = shared_folder(lent) / f"surplus-{uuid4().hex[:8]}"
     train_job = of_cede_torch(folder, 1, {names.SIZES: "2,4", names.GRACE: "60s"})
     lent.kubectl("apply", "--server-side", "-k", str(TREE / "deploy/components/trainer"))
     lent.until(lambda: apply(lent, train_job), "the TrainJob", 60)

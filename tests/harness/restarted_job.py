@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +53,26 @@ def script_of(job: Job, index: int) -> int:
     return children(worker)[0]
 
 
-def undisturbed_steps(job: Job, last: int) -> dict[int, float]:
-    """The losses of a run of one process under torchrun, by step."""
-    alone = job.directory / "alone"
+def undisturbed_steps(directory: Path, env: Mapping[str, str], last: int) -> dict[int, float]:
+    """The losses of a run of the script there as one process under torchrun, by step."""
+    alone = directory / "alone"
     alone.mkdir()
     record = Record(1, (0,), ("a",), store=f"127.0.0.1:{free_port()}")
     subprocess.run(
         [sys.executable, "../train.py", str(last), "0"],
         cwd=alone,
-        env=job.env | rank_environment(record, 0, 0, 1, "alone", 0),
+        env={**env, **rank_environment(record, 0, 0, 1, "alone", 0)},
         check=True,
     )
     return {line["step"]: line["loss"] for line in steps_in(alone)}
 
 
-def has_undisturbed_losses(job: Job, tolerance: float = 1e-4) -> None:
+def has_undisturbed_losses(
+    directory: Path, env: Mapping[str, str], tolerance: float = 1e-4
+) -> None:
     """Every step, also a repeated one, has the loss of an undisturbed run of one process."""
-    lines = steps_in(job.directory)
-    losses = undisturbed_steps(job, max(line["step"] for line in lines))
+    lines = steps_in(directory)
+    losses = undisturbed_steps(directory, env, max(line["step"] for line in lines))
     for line in lines:
         assert line["loss"] == pytest.approx(losses[line["step"]], rel=tolerance), line
 
@@ -101,7 +104,7 @@ def check_framework(
     job.env |= {"PYTHONWARNINGS": "ignore"}
     try:
         resizes_and_a_kill(job, large, small)
-        has_undisturbed_losses(job, tolerance)
+        has_undisturbed_losses(directory, job.env, tolerance)
     finally:
         job.kill()
 

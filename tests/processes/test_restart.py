@@ -53,7 +53,7 @@ def test_resizes_repeat_no_step_and_a_killed_script_goes_on_from_its_checkpoint(
     last = steps_in(job.directory)[-1]["step"]
     job.start(0)
     assert trains_on(job, world=1)[-5:] >= [last + 1]
-    has_undisturbed_losses(job)
+    has_undisturbed_losses(job.directory, job.env)
 
 
 @AT_TWO_SIZES
@@ -62,7 +62,7 @@ def test_shards_are_saved_by_one_number_of_ranks_and_loaded_by_another(
 ) -> None:
     (job.directory / "train.py").write_text(DCP_SCRIPT)
     resizes_and_a_kill(job, large, small)
-    has_undisturbed_losses(job)
+    has_undisturbed_losses(job.directory, job.env)
 
 
 def test_a_script_that_reaches_its_end_ends_its_job(job: Job) -> None:
