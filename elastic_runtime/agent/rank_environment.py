@@ -12,7 +12,8 @@ ACCUMULATION_ENV = "CEDE_ACCUMULATION_STEPS"
 def rank_environment(
     record: Record, position: int, local_rank: int, ranks: int, job: str, starts: int
 ) -> dict[str, str]:
-    """All variables of `torch.distributed.elastic` (torch 2.15, agent/server/local_elastic_agent).
+    """What torchrun sets whatever the user has (torch 2.15, distributed/elastic/agent/server/
+    local_elastic_agent.py).
 
     `record`: with its store, which is where the ranks meet: rank 0 listens there. `position`: of
     this pod among the members. `ranks`: in each pod. `starts`: of the script in this pod before.
@@ -39,6 +40,15 @@ def rank_environment(
         # The store is the script's own, not one that an agent keeps.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
+
+
+def with_defaults(env: Mapping[str, str], ranks: int) -> dict[str, str]:
+    """`env` with what torchrun sets unless the user has (the same file, and distributed/run.py).
+    Without it, each of the `ranks` in a pod would compute with a thread for every core."""
+    defaults = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+    if ranks > 1:
+        defaults["OMP_NUM_THREADS"] = "1"
+    return {**defaults, **env}
 
 
 def accumulation_environment(env: Mapping[str, str], world: int) -> dict[str, str]:

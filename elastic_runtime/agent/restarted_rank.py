@@ -24,6 +24,7 @@ from elastic_runtime.agent.rank_environment import (
     accumulation_environment,
     is_loss,
     rank_environment,
+    with_defaults,
     without,
 )
 from elastic_runtime.agent.script_watch import WATCH_INTERVAL_S, ScriptWatch, patience_from
@@ -254,14 +255,15 @@ def _free_port() -> int:
 def main(signal_name: str, *command: str) -> int:
     watch = ScriptWatch(patience_from(os.environ))
     names = {STOP_SIGNAL_ENV: signal_name, PROGRESS_FILE_ENV: watch.path}
-    env = without(os.environ, NCCL_DEFAULTS) | names
+    ranks = int(os.environ.get(contract.RANKS_ENV, "1"))
+    env = with_defaults(without(os.environ, NCCL_DEFAULTS), ranks) | names
     descriptor = int(env.pop(AGENT_FD_ENV))
     worker = RestartedRank(
         signal.Signals[signal_name],
         [sys.executable, "-u", *command],
         env,
         int(env.pop(LOCAL_RANK_ENV)),
-        int(env.get(contract.RANKS_ENV, "1")),
+        ranks,
         float(env.get(contract.GRACE_ENV, "30")),
         watch,
     )

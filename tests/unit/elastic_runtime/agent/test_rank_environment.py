@@ -1,11 +1,16 @@
 """A rank gets what torchrun would give it."""
 
+import importlib.util
+import re
+from pathlib import Path
+
 import pytest
 
 from elastic_runtime.agent.rank_environment import (
     accumulation_environment,
     is_loss,
     rank_environment,
+    with_defaults,
     without,
 )
 from elastic_runtime.messages import Record
@@ -21,6 +26,26 @@ def test_ranks_are_numbered_through_the_members_and_their_processes() -> None:
     assert (env["GROUP_RANK"], env["GROUP_WORLD_SIZE"]) == ("1", "3")
     assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("10.0.0.7", "4242")
     assert env["TORCHELASTIC_RESTART_COUNT"] == "5"
+
+
+def test_no_variable_is_missing_that_torchrun_sets() -> None:
+    """By the source of the torch that is installed."""
+    torch = importlib.util.find_spec("torch")
+    assert torch
+    assert torch.origin
+    agent = Path(torch.origin).parent / "distributed/elastic/agent/server/local_elastic_agent.py"
+    [names] = re.findall(r"worker_env = \{(.*?)\n            \}", agent.read_text(), re.DOTALL)
+    expected = set(re.findall(r'^\s*"([A-Z_]+)":', names, re.MULTILINE))
+    assert {"RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID"} <= expected
+    env = rank_environment(RECORD, position=0, local_rank=0, ranks=2, job="gpt", starts=0)
+    assert expected <= with_defaults(env, 2).keys()
+
+
+def test_the_users_own_values_replace_torchruns_defaults() -> None:
+    assert with_defaults({}, 1) == {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+    assert with_defaults({}, 8)["OMP_NUM_THREADS"] == "1"
+    own = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "3", "OMP_NUM_THREADS": "4"}
+    assert with_defaults(own, 8) == own
 
 
 def test_the_address_may_be_ipv6() -> None:
