@@ -43,12 +43,20 @@ def server_complaints(job: Json) -> Iterator[str]:
     if len(allowed) != high - low + 1:
         _, kind = get_group_kind(job)
         yield f"{path} has gaps, but a {kind} gives replicas one by one: write {low}-{high}"
-    replicas = get_replicas(job)
-    if replicas and not low <= replicas <= high:
-        yield (
-            f"spec.replicas is {replicas}, which is not one of the sizes {low} to {high}: use one "
-            f"of them, or change {SIZES}"
-        )
+    for field, count in _numbers(job):
+        if count and not low <= count <= high:
+            yield (
+                f"{field} is {count}, which is not one of the sizes {low} to {high}: use one of "
+                f"them, or change {SIZES}"
+            )
+
+
+def _numbers(job: Json) -> Iterator[tuple[str, int]]:
+    """The fields that say how many replicas it has, and gets back if it has ceded some."""
+    yield "spec.replicas", get_replicas(job)
+    if get_label(job, SERVER) == CEDED:
+        noted = sizes.parse_one(get_annotation(job, DESIRED_SIZE)) or 0
+        yield f"the desired number of replicas (metadata.annotations[{DESIRED_SIZE}])", noted
 
 
 def get_replicas(job: Json) -> int:

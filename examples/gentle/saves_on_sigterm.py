@@ -1,5 +1,5 @@
 """An ordinary training with torchrun, which knows nothing of Cede: all ranks save after the same
-step when they are signals to end, and continue from there. `saves_on_sigterm.py DIRECTORY`."""
+step when they get the signal to end, and continue from there. `saves_on_sigterm.py DIRECTORY`."""
 
 import json
 import os

@@ -19,8 +19,9 @@ owner does not want is not counted while the owner runs: others may use it.
 
 L0 and the killed job are one pod with four ranks under torchrun, L1 and L2 four pods of one. The
 killed job has the same script without a handler of SIGTERM, in the mode Observe, in which only
-stock Kueue preempts. The last two rows are processes of this machine, without a cluster: nobody
-waits for the accelerators, and only the take-back counts, not the return.
+stock Kueue preempts. The last four rows are processes of this machine, without a cluster: nobody
+waits for the accelerators, and only the take-back counts, not the return. In two of them nobody
+takes anything: a rank is killed, half-way between two saves, and all train again.
 """
 
 import argparse
@@ -38,7 +39,7 @@ from tests.bench.runtime.table import spread_text
 from tests.paths import TREE
 
 LABELS = {level.name: level.label for level in LEVELS}
-LABELS |= {name: label for name, (label, _) in as_processes.SIDES.items()}
+LABELS |= {name: side.label for name, side in as_processes.SIDES.items()}
 COLUMNS: dict[str, Callable[[Cost], float | None]] = {
     "seconds to owner": lambda cost: cost.owner_s,
     "seconds to first step": lambda cost: cost.first_step_s,

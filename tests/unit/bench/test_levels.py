@@ -81,6 +81,12 @@ def test_without_an_owner_the_end_of_the_ranks_that_leave_counts() -> None:
     assert cost_of_shrink(shrink, 10.5, 12.0, 2, 2) == Cost(None, 2.5, 0, 2 * 2.0 + 2 * 2.0)
 
 
+def test_a_killed_rank_costs_all_accelerators_the_steps_that_are_repeated_and_the_pause() -> None:
+    back = turn([*OLD, *commits(2, 4, 2, 9.0, 10.0, 11.0)], 3.5, 4)
+    assert back
+    assert cost_of_shrink(back, 3.5, 3.5, 0, 4) == Cost(None, 5.5, 2, 4 * 7.0)
+
+
 @pytest.mark.parametrize(("steps", "expected"), [(4, False), (5, True), (6, False)])
 def test_a_claim_comes_half_way_between_two_saves(steps: int, expected: bool) -> None:
     log = commits(1, 4, 1, *(float(n) for n in range(steps)))

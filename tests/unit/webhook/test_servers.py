@@ -127,6 +127,34 @@ def test_a_server_that_has_ceded_keeps_its_replicas_and_the_wish_is_noted(
         assert once["metadata"]["annotations"][names.SHRUNK_AT] == SHRUNK
 
 
+@pytest.mark.parametrize(
+    ("new", "complaint"),
+    [
+        pytest.param(changed(ceded(), 9), "is 9, which is not one of the sizes 2 to 4", id="more"),
+        pytest.param(
+            changed(ceded(), notes={names.DESIRED_SIZE: "9"}),
+            "the desired number of replicas (metadata.annotations[cede.dev/desired-size]) is 9",
+            id="the note",
+        ),
+        pytest.param(
+            changed(ceded(), notes={names.SIZES: "2-3"}),
+            "is 4, which is not one of the sizes 2 to 3",
+            id="fewer sizes",
+        ),
+        pytest.param(changed(ceded(), 3), "", id="one of the sizes"),
+        pytest.param(changed(ceded(), notes={names.SIZES: "2-9"}), "", id="more sizes"),
+    ],
+)
+def test_a_server_that_has_ceded_gets_back_no_more_than_its_sizes_allow(
+    new: Json, complaint: str
+) -> None:
+    """As a whole one may have no more. What was wrong before is no reason."""
+    made = update(ceded(), new)
+    texts = complaints(AdmissionRequest(made, ceded(), "ada", TEAM))
+    assert complaint in "; ".join(texts) if complaint else texts == []
+    assert complaints(AdmissionRequest(deepcopy(made), made, "ada", TEAM)) == []
+
+
 def test_whoever_says_that_it_is_whole_gives_it_all_back() -> None:
     """`cede release` does, while the webhook runs."""
     released = changed(ceded(), 4)
