@@ -1,8 +1,10 @@
-"""Reads the sums of the last days from the database, for `history` and for the page."""
+"""Reads the sums of the last days from the database, for `history` and for the page, which also
+gets the statements."""
 
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +18,7 @@ from cede.kube.threads import run_in_thread
 from ledger import books
 from ledger.database import Database, DatabaseError
 from ledger.days import DaySums, begin_of, first_day, team_days
+from ledger.month_sums import read_statements
 from ledger.months import hours, time_of
 from ledger.tables import TeamDay
 from ledger.timeline import SECOND
@@ -33,7 +36,9 @@ def read_days(database: Database, now: int) -> TeamDays:
             for row in _rows(connection, first)
         }
         missing = books.gaps(connection, begin_of(first), book.written)
-    return team_days(DaySums(*book, missing, teams), first, now)
+        statements = read_statements(connection)
+    days = team_days(DaySums(*book, missing, teams), first, now)
+    return replace(days, statements=statements)
 
 
 def _amounts(row: Any) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -9,42 +10,66 @@ from sqlalchemy import Connection, func, select
 
 from cede.api.budget import MonthUse, month_of
 from cede.api.objects import CESSIONS
+from cede.api.team_days import MONTHS, Statement
 from ledger import books
 from ledger.accounting import TeamKey
 from ledger.claims import ClaimKey
 from ledger.database import Database
 from ledger.losses import Loss, losses
-from ledger.months import Month, hours, parse_month, time_of
-from ledger.statement import MonthSums
+from ledger.months import Month, hours, last_months, parse_month, time_of
+from ledger.statement import MonthSums, as_csv
 from ledger.tables import AuditRow, ClaimDay, JobDay, PoolDay, TeamDay
 from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
+JOB = ("namespace", "job", "uid")
+"""The columns that name a job."""
 Table = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
 
 
 def read_month(database: Database, month: Month) -> MonthSums:
     """All of it is of one moment."""
     with database.reading() as connection:
-        book = books.extent(connection)
-        pools = _sums(connection, PoolDay, month)
-        teams: dict[TeamKey, Counter[str]] = {
-            (team, (type_name, resource)): sums
-            for (team, type_name, resource), sums in _sums(connection, TeamDay, month).items()
-        }
-        jobs = {JobKey(*key): sums for key, sums in _sums(connection, JobDay, month).items()}
-        claims = {ClaimKey(*key): sums for key, sums in _sums(connection, ClaimDay, month).items()}
-        return MonthSums(
-            month=month,
-            began=book.began,
-            written=book.written,
-            gaps=books.gaps(connection, month.begin, month.end),
-            pools={(type_name, resource): sums for (type_name, resource), sums in pools.items()},
-            teams=teams,
-            jobs=jobs,
-            claims=claims,
+        jobs = _sums(connection, JobDay, month)
+        claims = _sums(connection, ClaimDay, month)
+        return replace(
+            _shared_sums(connection, month),
+            jobs={JobKey(*key): sums for key, sums in jobs.items()},
+            claims={ClaimKey(*key): sums for key, sums in claims.items()},
             losses=_losses(connection, month),
         )
+
+
+def read_statements(connection: Connection) -> tuple[Statement, ...]:
+    """By team, of the last months. The database adds up the jobs, which may be many."""
+    book = books.extent(connection)
+    statements = []
+    for month in last_months(book.began, book.written, MONTHS):
+        claims = {
+            ClaimKey(team, "", "", "", *rest): sums
+            for (team, *rest), sums in _sums(connection, ClaimDay, month, JOB).items()
+        }
+        sums = replace(_shared_sums(connection, month), claims=claims)
+        statements.append(Statement(month.name, as_csv(sums, "team")))
+    return tuple(statements)
+
+
+def _shared_sums(connection: Connection, month: Month) -> MonthSums:
+    """Without what is of single jobs."""
+    book = books.extent(connection)
+    pools = _sums(connection, PoolDay, month)
+    teams: dict[TeamKey, Counter[str]] = {
+        (team, (type_name, resource)): sums
+        for (team, type_name, resource), sums in _sums(connection, TeamDay, month).items()
+    }
+    return MonthSums(
+        month=month,
+        began=book.began,
+        written=book.written,
+        gaps=books.gaps(connection, month.begin, month.end),
+        pools={(type_name, resource): sums for (type_name, resource), sums in pools.items()},
+        teams=teams,
+    )
 
 
 def _losses(connection: Connection, month: Month) -> tuple[Loss, ...]:
@@ -71,14 +96,15 @@ def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:
 
 
 def _sums(
-    connection: Connection, table: Table, month: Month
+    connection: Connection, table: Table, month: Month, without: Collection[str] = ()
 ) -> dict[tuple[str, ...], Counter[str]]:
-    """The sums of all days, by the rest of the key."""
+    """The sums of all days, by the rest of the key; also over the columns `without`."""
     columns = table.__table__.columns
-    keys = [column for column in columns if column.primary_key and column.name != "day"]
+    left_out = {"day", *without}
+    keys = [column for column in columns if column.primary_key and column.name not in left_out]
     values = [column for column in columns if not column.primary_key]
-    # days sort like their texts, and a day of the month begins with its name
-    is_in_month = table.day.startswith(f"{month.name}-")
+    # days sort like their texts, so the index finds those of the month
+    is_in_month = table.day.between(f"{month.name}-01", f"{month.name}-31")
     query: Any = select(*keys, *(func.sum(column) for column in values)).where(is_in_month)
     result = {}
     for row in connection.execute(query.group_by(*keys).order_by(*keys)):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from cede.api.budget import month_of
 from cede.api.objects import rfc3339
 from ledger.timeline import SECOND
 
@@ -29,6 +30,19 @@ def parse_month(text: str) -> Month:
     except ValueError as error:
         raise ValueError(f"{text!r} is no month: write it like 2026-11") from error
     return Month(f"{begin:%Y-%m}", _moment(begin), _moment(end))
+
+
+def last_months(began: int, end: int, count: int) -> tuple[Month, ...]:
+    """At most so many up to the month of `end`, the newest first, and none that ended before
+    `began`."""
+    months = [_month_at(end)]
+    while len(months) < count and months[-1].begin > began:
+        months.append(_month_at(months[-1].begin - SECOND))
+    return tuple(months)
+
+
+def _month_at(moment: int) -> Month:
+    return parse_month(month_of(moment / SECOND))
 
 
 def hours(microseconds: int) -> str:

@@ -18,6 +18,7 @@ from ledger.usage import JobKey
 UNALLOCATED = "(unallocated)"
 """In place of a team: capacity that is in no team's quota."""
 UNKNOWN = "unknown"
+LOSSES = ("targets", "stopped", "lost_steps", "unknown_losses")
 NOT_BEGUN = "the books had not begun"
 Row = dict[str, str]
 
@@ -52,10 +53,12 @@ class MonthSums:
 
 # --- the tables -----------------------------------------------------------------------------------
 def by_team(sums: MonthSums) -> list[Row]:
-    """The column `available` sums up to the capacity, and used - borrowed + lent + idle to it."""
-    taken_back = Counter[TeamKey]()
+    """The column `available` sums up to the capacity, and used - borrowed + lent + idle to it;
+    `claimed` sums up to what `taken_back` does."""
+    teams = {key: Counter(values) for key, values in sums.teams.items()}
     for claim, values in sums.claims.items():
-        taken_back[claim.team, claim[-2:]] += values["taken_back"]
+        for team, name in ((claim.team, "taken_back"), (claim.claimant, "claimed")):
+            teams.setdefault((team, claim[-2:]), Counter())[name] += values["taken_back"]
     rows = [
         _row(
             {"team": team, "instance_type": kind[0], "resource": kind[1]},
@@ -65,9 +68,11 @@ def by_team(sums: MonthSums) -> list[Row]:
             borrowed=values["borrowed"],
             lent=values["lent"],
             idle=idle(values),
-            taken_back=taken_back[team, kind],
+            taken_back=values["taken_back"],
+            claimed=values["claimed"],
+            gained=values["used"] - values["private"],
         )
-        for (team, kind), values in sums.teams.items()
+        for (team, kind), values in sorted(teams.items())
         if any(values.values())
     ]
     for kind, values in sums.pools.items():
@@ -82,6 +87,8 @@ def by_team(sums: MonthSums) -> list[Row]:
                 lent=lent,
                 idle=values["unallocated"] - lent,
                 taken_back=0,
+                claimed=0,
+                gained=0,
             )
         )
     return rows
@@ -163,6 +170,23 @@ def by_claim(sums: MonthSums) -> list[Row]:
     ]
 
 
+def by_claimant(sums: MonthSums) -> list[Row]:
+    """What was lost by the claims of one job. A loss that is not known is counted apart."""
+    claimants: dict[tuple[str, str], Counter[str]] = {}
+    for loss in sums.losses:
+        values = claimants.setdefault((loss.claimant, loss.claimant_job), Counter())
+        values["targets"] += 1
+        values["stopped"] += loss.how == "Stop"
+        values["lost_steps"] += loss.lost_steps or 0
+        values["unknown_losses"] += loss.lost_steps is None
+    return [_with_counts(*key, values) for key, values in sorted(claimants.items())]
+
+
+def _with_counts(team: str, job: str, values: Counter[str]) -> Row:
+    counts = {name: str(values[name]) for name in LOSSES}
+    return {"claimant": team, "claimant_job": job, **counts}
+
+
 def by_loss(sums: MonthSums) -> list[Row]:
     """A row for each job of which a take-back took something. What is not known is no 0."""
     return [_with_unknowns(loss) for loss in sums.losses]
@@ -178,12 +202,13 @@ TABLES: dict[str, Callable[[MonthSums], list[Row]]] = {
     "job": by_job,
     "class": by_class,
     "claim": by_claim,
+    "claimant": by_claimant,
     "loss": by_loss,
 }
 COLUMNS: dict[str, tuple[str, ...]] = {
     "team": (
         *("team", "instance_type", "resource", "owned", "available", "used", "borrowed", "lent"),
-        *("idle", "taken_back"),
+        *("idle", "taken_back", "claimed", "gained"),
     ),
     "type": (
         *("instance_type", "resource", "capacity", "allocated", "used", "excess", "borrowed"),
@@ -192,6 +217,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "job": (*JobKey._fields, "used", "borrowed", "taken_back"),
     "class": ("priority_class", "team", "instance_type", "resource", "used", "borrowed"),
     "claim": ("team", "claimant", "instance_type", "resource", "taken_back"),
+    "claimant": ("claimant", "claimant_job", *LOSSES),
     "loss": tuple(entry.name for entry in fields(Loss)),
 }
 

@@ -105,7 +105,7 @@ def request_size(
 
 @dataclass(frozen=True, slots=True)
 class ResizeJob:
-    """Set a Job's parallelism and completions, if it still has the version planned on."""
+    """Set how many pods a Job has, if it still has the version planned on."""
 
     job: Key
     job_uid: str
@@ -116,6 +116,15 @@ class ResizeJob:
     why: str
     # True if a job that runs gets more pods
     grows: bool = False
+    # True for a Job whose completions are not its number of pods
+    keeps_completions: bool = False
+
+    @property
+    def spec(self) -> Json:
+        """Both numbers in one patch. The Job controller removes the pods with the highest indexes
+        only where completions shrink too (Kubernetes KEP-3715, elastic Indexed Jobs)."""
+        counts: Json = {"parallelism": self.size}
+        return counts if self.keeps_completions else counts | {"completions": self.size}
 
     @property
     def log_fields(self) -> LogFields:
@@ -132,6 +141,7 @@ def resize(job: AdmittedWorkload, size: int, why: str, *, shrinks: bool) -> Resi
         shrinks=shrinks,
         why=why,
         grows=size > job.size,
+        keeps_completions=job.keeps_completions,
     )
 
 

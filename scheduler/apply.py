@@ -255,13 +255,10 @@ class Applier:
         self._versions.note(cession)
 
     async def _resize(self, action: ResizeJob) -> None:
-        """Both numbers in one patch. The Job controller removes the pods with the highest indexes
-        only where completions shrink too (Kubernetes KEP-3715, elastic Indexed Jobs)."""
         metadata: dict[str, Any] = {"resourceVersion": action.version}
         if action.shrinks:
             metadata["annotations"] = {names.SHRUNK_AT: rfc3339(self._clock())}
-        spec = {"parallelism": action.size, "completions": action.size}
-        await self._client.patch(JOBS, action.job, {"metadata": metadata, "spec": spec})
+        await self._client.patch(JOBS, action.job, {"metadata": metadata, "spec": action.spec})
         reason = SchedulerEvent.SHRUNK if action.shrinks else SchedulerEvent.RESIZED
         note = f"to {action.size} pods: {action.why}"
         self._record(JOBS, action.job, action.job_uid, reason, note)

@@ -110,6 +110,9 @@ class Controller:
         current, decision, expected = await run_in_thread(
             lambda: self._decide(objects, policy, now)
         )
+        if any(job.leader_worker_set for job in current.admitted):
+            # Kueue admits groups of a kind that nobody may have installed before
+            self._objects["leader_worker_sets"].look_again()
         self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)
         self._expected_since = remember(self._expected_since, expected, now)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from cede.api.names import ELASTIC_JOB, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
-from webhook.elastic_job import is_prepared
+from webhook.elastic_job import is_elastic, is_prepared
 from webhook.elastic_rules import change_complaints, job_complaints
 from webhook.gentle_stop import after_preemption_complaints, time_complaints
 from webhook.job_sets import job_set_complaints, sizes_complaints
@@ -129,9 +129,10 @@ def _pod_priority_complaints(job: Json, team: Team) -> Iterator[str]:
 
 
 def _raw_elastic_complaints(job: Json) -> Iterator[str]:
-    """Kueue runs the pods of such a job on without quota when its scale-up slice is evicted."""
+    """Kueue runs the pods of such a job on without quota when its scale-up slice is evicted. Of no
+    other kind than Job does Cede withdraw a slice."""
     annotations = get_dict(job, "metadata", "annotations")
-    if ELASTIC_JOB in annotations and SIZES not in annotations:
+    if ELASTIC_JOB in annotations and not is_elastic(job):
         yield (
             f"metadata.annotations[{ELASTIC_JOB}] is not supported without Cede: remove it, and "
             f"name the sizes of a batch/v1 Job in {SIZES}"

@@ -1,10 +1,10 @@
-"""PURE. What teams owned, used, borrowed and lent day by day, as the ledger sends it."""
+"""PURE. What teams owned, used, borrowed and lent, by day and by month, as the ledger sends it."""
 
 from dataclasses import dataclass
 
 PORT_NAME = "metrics"
 PATH = "/v1/team-days"
-DAYS = 30
+DAYS, MONTHS = 30, 12
 """How many are sent."""
 
 
@@ -36,7 +36,17 @@ class TeamDay:
 
 
 @dataclass(frozen=True)
+class Statement:
+    # of UTC, 2026-11
+    month: str
+    # by team, as `python -m ledger statement` prints it
+    csv: str
+
+
+@dataclass(frozen=True)
 class TeamDays:
     # all days from the first to today, without a hole
     days: tuple[Day, ...] = ()
     teams: tuple[TeamDay, ...] = ()
+    # of the last months, the newest first
+    statements: tuple[Statement, ...] = ()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -91,6 +92,7 @@ class Cache(Generic[P]):
         self._unreadable: dict[Key, str] = {}
         # to watch from; empty: list first
         self._version = ""
+        self._appears = asyncio.Event()
         # when the server last sent anything, by the event loop's clock
         self._last_sign = float("-inf")
         self.synced = asyncio.Event()
@@ -128,8 +130,7 @@ class Cache(Generic[P]):
                 if not self._version:
                     await self._list()
                 if not self._version:
-                    # nobody has installed the kind
-                    await asyncio.sleep(self._backoff.max_s)
+                    await self._absence()
                     continue
                 await self._watch()
                 if clock() - started >= self._backoff.min_watch_s:
@@ -158,6 +159,18 @@ class Cache(Generic[P]):
                 },
             )
             await asyncio.sleep(delay_s)
+
+    def look_again(self) -> None:
+        """Of a kind that did not exist: it does, as other objects show. It is read at once."""
+        if not self._version:
+            self._appears.set()
+
+    async def _absence(self) -> None:
+        """While nobody has installed the kind, as far as we know."""
+        self._appears.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._backoff.max_s):
+                await self._appears.wait()
 
     def _note(self, error: ApiError) -> None:
         if isinstance(error, Gone | Unreadable) or self.age_s >= MUTE_S:

@@ -80,6 +80,7 @@ class TargetChooser:
         self._instance_types = policy.instanceTypes
         self._history = history
         self._now = now
+        self._growing = snapshot.scale_ups.keys()
         self._pool = CandidatePool(snapshot, history, now, policy.preemption.minRuntimeSeconds)
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:
@@ -117,11 +118,17 @@ class TargetChooser:
         _shrink(trial, choice.may_shrink, below_nominal=False)
         _shrink(trial, choice.may_shrink, below_nominal=True)
         for jobs in choice.may_stop:
-            _stop(trial, jobs, self._now)
+            # a job with a pending scale-up slice is not stopped: its pods would run on without
+            # quota (Kueue 0.19.2)
+            able = (job for job in jobs if not self._grows(job))
+            _stop(trial, able, self._now)
         if trial.is_enough:
             for target in reversed(list(trial.targets.values())):
                 trial.grow_back(target.job)
         return trial
+
+    def _grows(self, job: AdmittedWorkload) -> bool:
+        return job.is_growing or job.identity in self._growing
 
     def _seats(self, preemptor: Preemptor, jobs: Jobs) -> Seats | None:
         """None if nobody knows what the jobs would leave free on which node."""
@@ -172,7 +179,7 @@ def _take_finer(trial: Trial, job: AdmittedWorkload, before: int, rivals: Jobs) 
     trial.give(best[1], best[2])
 
 
-def _stop(trial: Trial, jobs: Jobs, now: float) -> None:
+def _stop(trial: Trial, jobs: Iterable[AdmittedWorkload], now: float) -> None:
     """Jobs stop in addition, until it is enough."""
 
     def stop_next(queue: list[AdmittedWorkload], _: Rank | None) -> None:
@@ -183,10 +190,7 @@ def _stop(trial: Trial, jobs: Jobs, now: float) -> None:
             # only a job that shrank already may still stop instead
             queue[:] = [other for other in queue if trial.size(other) < other.size]
 
-    # a job with a pending scale-up slice is not stopped: its pods would run on without quota
-    # (Kueue 0.19.2)
-    able = (job for job in jobs if not job.is_growing)
-    _in_turn(trial, able, stop_order(trial.preemptor, now), stop_next)
+    _in_turn(trial, jobs, stop_order(trial.preemptor, now), stop_next)
 
 
 def _in_turn(

@@ -38,9 +38,11 @@ def grow(
 
     Kueue 0.19.2 admits too much if two slices of one flavor meet in one cycle. No job grows in
     the `promised` flavors: what is idle there was released for a preemptor. A slice whose uid is
-    among the `claims` waits for an open Cession, and is not withdrawn.
+    among the `claims` waits for an open Cession, and is not withdrawn. A slice that Cede did not
+    ask for is withdrawn too.
     """
     growing = [job for job in snapshot.elastic if job.is_growing]
+    growing += _grown_by_others(snapshot)
     for job in growing:
         if _slice_timed_out(snapshot, job, now, claims):
             why = "the quota it would grow into is no longer idle"
@@ -64,14 +66,22 @@ def grow(
             yield resize(job, size, why, shrinks=False)
 
 
+def _grown_by_others(snapshot: Snapshot) -> Iterator[AdmittedWorkload]:
+    """Jobs of teams that Kueue resizes, and that have no `cede.dev/sizes`. No member makes one, but
+    a namespace may have it when it becomes a team's."""
+    for identity in snapshot.scale_ups:
+        job = snapshot.find_job(identity)
+        # an object of another kind has no version here: nobody can set it back
+        if job is None or job.allowed_sizes or not job.job_version:
+            continue
+        if snapshot.quota.queues[job.queue].managed and 0 < job.size < job.parallelism:
+            yield job
+
+
 def _slice_timed_out(
     snapshot: Snapshot, job: AdmittedWorkload, now: float, claims: Collection[str]
 ) -> bool:
-    slices = [
-        pending
-        for pending in snapshot.pending
-        if pending.is_scale_up and pending.job_uid == job.job_uid
-    ]
+    slices = snapshot.scale_ups.get(job.job_uid, ())
     if any(pending.uid in claims for pending in slices):
         return False
     if not slices:

@@ -26,9 +26,8 @@ def find_expected(snapshot: Snapshot) -> frozenset[str]:
         and assign(pending.pod_sets, pending.queue, snapshot.quota) is not None
     }
     fitting = {pending.uid for pending in snapshot.pending if kinds and pending.kind in kinds}
-    slices = {pending.job_uid for pending in snapshot.pending if pending.is_scale_up}
     growing = {job.job_uid for job in snapshot.elastic if job.is_growing}
-    return frozenset(fitting | (growing - slices))
+    return frozenset(fitting | (growing - snapshot.scale_ups.keys()))
 
 
 def overdue(since: Mapping[str, float], now: float) -> frozenset[str]:

@@ -166,6 +166,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         job_version=job.metadata.resourceVersion,
         started=unix(job.status.startTime) or admitted.reserved_since,
         parallelism=parallelism,
+        keeps_completions=not sizes_of_job and not _has_an_index_for_each_pod(job),
         allowed_sizes=sizes_of_job,
         desired_size=parallelism if noted_size is None else noted_size,
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
@@ -176,6 +177,12 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),
         save=save_request.read(notes),
     )
+
+
+def _has_an_index_for_each_pod(job: Job) -> bool:
+    """Kubernetes changes the completions of no other Job (KEP-3715)."""
+    spec = job.spec
+    return spec.completionMode == "Indexed" and spec.completions == spec.parallelism
 
 
 def allowed_sizes(job: Job) -> tuple[int, ...]:

@@ -111,6 +111,8 @@ class AdmittedWorkload:
     # Unix seconds since when it runs, whatever its size was since
     started: float = 0.0
     parallelism: int = 0
+    # True if its completions are not its number of pods, so that a resize leaves them as they are
+    keeps_completions: bool = False
     ready_pods: int = 0
     # ascending; empty if the job is not elastic; 0 and all its pods if it drains
     allowed_sizes: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 import aiohttp
 
 from cede.api.objects import Json, Key
-from cede.api.team_days import Day, TeamDay, TeamDays
+from cede.api.team_days import Day, Statement, TeamDay, TeamDays
 from cede.dashboard.__main__ import parse_flags, serve
 from cede.dashboard.audience import Audience
 from cede.dashboard.feed import Feed
@@ -24,6 +24,19 @@ from cede.prediction import Prediction
 from cede.report.explanation import Explanation
 
 TOKEN = "the-token"
+NOTHING_RECORDED = (
+    "month,recorded_hours,not_recorded_hours,team,instance_type,resource,owned,available,used,"
+    "borrowed,lent,idle,taken_back,claimed,gained\n"
+)
+STATEMENT = NOTHING_RECORDED + "".join(
+    f"2026-11,42.000000,496.000000,{row}\n"
+    for row in (
+        "research,a100-80g,nvidia.com/gpu,192.000000,192.000000,288.000000,96.000000,0.000000,"
+        "0.000000,12.500000,0.000000,96.000000",
+        "vision,a100-80g,nvidia.com/gpu,672.000000,672.000000,488.000000,0.000000,156.000000,"
+        "28.000000,0.000000,12.500000,-0.000001",
+    )
+)
 ENOUGH_S = 20.0
 
 
@@ -36,7 +49,7 @@ async def predict(question: Question) -> Prediction:
 
 
 async def history() -> Answer:
-    """Of two days, with a gap in the second and nothing seen of the third."""
+    """Of two days, with a gap in the second and nothing seen of the third; and of two months."""
     days = (
         Day("2026-11-20", 24.0, 24.0),
         Day("2026-11-21", 18.0, 24.0, ("the ledger did not run",)),
@@ -48,7 +61,8 @@ async def history() -> Answer:
         TeamDay("2026-11-21", "vision", *kind, 288.0, 200.0, 0.0, 60.0, 28.0),
         TeamDay("2026-11-20", "research", *kind, 192.0, 288.0, 96.0, 0.0, 0.0),
     )
-    return Answer(history=TeamDays(days, teams))
+    statements = (Statement("2026-11", STATEMENT), Statement("2026-10", NOTHING_RECORDED))
+    return Answer(history=TeamDays(days, teams, statements))
 
 
 def visitor(feed: Feed, explaining: Explain = explain) -> Visitor:

@@ -12,6 +12,7 @@ from cede.api import names
 from cede.api.objects import Json
 from tests.harness.local_cluster import api_server_pid
 from tests.integration.admin import TYPE, Admin, governed, kubectl_list
+from tests.integration.user import AS_JOB_CONTROLLER
 from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
@@ -20,7 +21,6 @@ PARTITION = "example.com/slice-1"
 RESTARTS = 3
 AFTER_RESTART_S = 20
 """An API server starts within 10 s; what it needs longer for is what is looked for."""
-CONTROLLER = ("--as=system:serviceaccount:kube-system:job-controller", "--as-group=system:masters")
 PERSON = ("--as=somebody", "--as-group=system:masters")
 
 
@@ -108,7 +108,7 @@ def test_a_pod_without_accelerator_is_accepted(admin: Admin) -> None:
 
 
 def test_a_pod_that_its_controller_creates_is_accepted(admin: Admin) -> None:
-    assert_accepted_without_gate(dry_run(admin, owned_pod(admin, ONE_GPU), CONTROLLER))
+    assert_accepted_without_gate(dry_run(admin, owned_pod(admin, ONE_GPU), AS_JOB_CONTROLLER))
 
 
 def test_a_pod_in_a_namespace_without_team_is_accepted(admin: Admin) -> None:
@@ -124,7 +124,7 @@ def test_after_a_restart_of_the_api_server_no_policy_refuses_a_pod(admin: Admin)
         answers = list[str]()
         end = time.monotonic() + AFTER_RESTART_S
         while time.monotonic() < end:
-            answers += [dry_run(admin, owned, CONTROLLER), dry_run(admin, other, PERSON)]
+            answers += [dry_run(admin, owned, AS_JOB_CONTROLLER), dry_run(admin, other, PERSON)]
         assert not [answer for answer in answers if "AdmissionPolicy" in answer]
         assert_accepted_without_gate(answers[-2])
         assert_accepted_without_gate(answers[-1])

@@ -36,6 +36,10 @@ AS_SCHEDULER = (
     "--as-group",
     "system:masters",
 )
+AS_JOB_CONTROLLER = (
+    "--as=system:serviceaccount:kube-system:job-controller",
+    "--as-group=system:masters",
+)
 WriteFile = Callable[[Json], str]
 LOCAL_QUEUE = f"localqueue.kueue.x-k8s.io/{names.LOCAL_QUEUE}"
 """The team's queue as `kubectl -o name` prints it."""

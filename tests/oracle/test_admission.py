@@ -123,6 +123,22 @@ def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
     assert judge(raw, old=more) == []
 
 
+@pytest.mark.parametrize("kind", ["RayCluster", "JobSet"])
+def test_a_raw_elastic_object_of_another_kind_is_refused_whatever_its_sizes(
+    judge: Judge, kind: str
+) -> None:
+    """While the webhook does not answer, its sizes were taken for those of a Job."""
+    plain = job_of_kind(kind, pod_spec({GPU: "1"}))
+    plain["metadata"] |= {"name": "it", "namespace": "vision"}
+    notes = {names.ELASTIC_JOB: "true", names.SIZES: "1-4"}
+    raw = plain | {"metadata": plain["metadata"] | {"annotations": notes}}
+    assert "cede.dev/sizes" in judge(raw)[0]
+    assert judge(raw, old=raw) == [], "what was there is not stuck"
+    more = raw | {"spec": raw["spec"] | {"suspend": True}}
+    assert "cede.dev/sizes" in judge(more, old=raw)[0]
+    assert judge(plain, old=raw) == []
+
+
 # --- priority classes -----------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["Job", "JobSet", "Deployment", "RayJob"])
 def test_a_class_above_the_teams_highest_is_refused(judge: Judge, kind: str) -> None:

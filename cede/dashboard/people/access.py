@@ -3,13 +3,14 @@ authenticating proxy, or of a session that began with the form."""
 
 import logging
 from collections.abc import Awaitable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from aiohttp import hdrs, web
 
-from cede.api.objects import ALLOCATIONS
+from cede.api.objects import ALLOCATIONS, CESSIONS
 from cede.dashboard.feed import Feed
 from cede.dashboard.history import Answer, from_ledger, not_allowed
 from cede.dashboard.people.as_person import AsPerson
@@ -151,10 +152,13 @@ class PeopleAccess:
 
     async def _history(self, rights: Rights) -> Answer:
         """Who sees what all teams use now may see what they used: whoever had looked at all times
-        would know these sums."""
+        would know these sums. Those of a statement are of take-backs too."""
         if ALLOCATIONS.plural not in rights.kinds:
             return not_allowed()
-        return await self._histories.get(self._ledger, partial(from_ledger, self._ledger))
+        answer = await self._histories.get(self._ledger, partial(from_ledger, self._ledger))
+        if CESSIONS.plural in rights.kinds:
+            return answer
+        return replace(answer, history=replace(answer.history, statements=()))
 
     # --- signing in and out -----------------------------------------------------------------------
     async def _form(self, _: web.Request) -> web.Response:

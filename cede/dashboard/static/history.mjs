@@ -1,14 +1,15 @@
 // The section of history: teams and days, as the ledger counted them. What it did not see is a gap.
 
-import { $, cell, element, show } from "./elements.mjs";
+import { $, cell, element, hours, show } from "./elements.mjs";
 import { ask } from "./server.mjs";
+import { showStatements } from "./statement.mjs";
 
 const REFRESH_MS = 600_000;
 const PARTS = ["own", "borrowed", "lent", "idle"];
 const WEEK = 7;
-let history = { days: [], teams: [] };
+const NOTHING = { days: [], teams: [], statements: [] };
+let history = NOTHING;
 
-const hours = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
 const total = (rows, name) => rows.reduce((sum, row) => sum + row[name], 0);
 
 function partsOf(row) {
@@ -93,7 +94,7 @@ async function read() {
   } catch (error) {
     answer = { problem: `The history cannot be read: ${error.message}` };
   }
-  history = answer.problem ? { days: [], teams: [] } : answer.history;
+  history = answer.problem ? NOTHING : answer.history;
   const isEmpty = !history.teams.length;
   const lost = history.days.reduce((sum, day) => sum + day.passed_hours - day.recorded_hours, 0);
   const gaps = lost > 0.05 ? `, ${hours(lost)} h of them not recorded` : "";
@@ -103,6 +104,7 @@ async function read() {
   $("history-scroll").hidden = $("history-form").hidden = isEmpty;
   renderSpans();
   render();
+  showStatements(history.statements);
 }
 
 let timer;

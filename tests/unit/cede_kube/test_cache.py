@@ -233,11 +233,11 @@ async def test_the_trouble_is_reported_until_the_first_list_succeeds(
 
 # --- a kind that need not exist -------------------------------------------------------------------
 @asynccontextmanager
-async def optional(server: ApiServer) -> AsyncIterator[RunningCache]:
-    """A cache of Jobs, which looks for them often, once it has looked."""
+async def optional(server: ApiServer, every_s: float = 0.01) -> AsyncIterator[RunningCache]:
+    """A cache of Jobs, which looks for them so often, once it has looked."""
     async with server.client() as client:
         changed = asyncio.Event()
-        backoff = Recorded(max_s=0.01)
+        backoff = Recorded(max_s=every_s)
         cache = Cache(client, JOBS, Job, changed=changed.set, backoff=backoff, is_optional=True)
         task = asyncio.create_task(cache.run())
         run = RunningCache(server, cache, backoff, changed)
@@ -257,6 +257,16 @@ async def test_of_a_kind_that_is_not_installed_there_are_no_objects_until_it_is(
             assert (run.cache.all(), run.cache.trouble) == ([], "")
             server.put(JOBS, job("new"))
             await run.until(lambda: bool(run.cache.all()))
+
+
+async def test_a_kind_that_must_have_been_installed_is_read_at_once() -> None:
+    async with ApiServer() as server:
+        server.script("GET", JOBS.path(), NOT_INSTALLED)
+        async with optional(server, every_s=3600) as run:
+            server.put(JOBS, job("new"))
+            run.cache.look_again()
+            await run.until(lambda: bool(run.cache.all()))
+            assert run.requests[0] == 2
 
 
 async def test_of_a_kind_that_somebody_removes_there_are_no_objects_any_more() -> None:

@@ -35,7 +35,7 @@ def test_every_defence_names_a_test_that_exists() -> None:
         assert named, f"{cells[0]}: no test"
         for path, test in named:
             assert (TREE / path).exists(), path
-            assert not test or test in names_of_tests(path), f"{path} has no {test}"
+            assert test in names_of_tests(path), f"{cells[0]}: {path} has no {test or 'test named'}"
 
 
 def test_every_accepted_risk_has_its_reason() -> None:

@@ -9,15 +9,17 @@ import pytest
 from cede.api.audit_chain import AuditRecord, next_record
 from cede.api.budget import MonthUse
 from cede.api.objects import rfc3339
+from cede.api.team_days import Statement
 from cede.api.use_history import parse_history
 from ledger import books
 from ledger.accounting import Entries, Gap
 from ledger.bookkeeper import Batch, Bookkeeper, Books
 from ledger.claims import TakeBack, Taken
 from ledger.database import Database, DatabaseError
-from ledger.day_sums import read_history
+from ledger.day_sums import read_days, read_history
 from ledger.month_sums import read_month, read_month_use
 from ledger.months import hours, parse_month
+from ledger.statement import as_csv
 from ledger.timeline import SECOND
 from tests.builders.ledger import KIND, NOW, Ledger, cession, seen_at, workload
 
@@ -205,6 +207,21 @@ def test_the_history_has_no_more_days_than_were_asked_for(sqlite: Database) -> N
     assert [day.day for day in read_history(sqlite, 3).days] == ["2026-11-21"]
     assert read_history(sqlite, 3).begin == "2026-11-21T00:00:00Z"
     assert len(read_history(sqlite, 4).days) == 2
+
+
+def test_a_month_has_its_days_and_no_others(database: Database) -> None:
+    days = ("2026-10-31", "2026-11-01", "2026-11-30", "2026-12-01")
+    teams = {(day, ("vision", KIND)): Counter(used=HOUR) for day in days}
+    books.open_books(database, NOW)
+    books.add(database, replace(empty(NOW, NOW + HOUR), entries=Entries(teams=teams)))
+    assert read_month(database, NOVEMBER).teams["vision", KIND]["used"] == 2 * HOUR
+
+
+def test_the_page_gets_the_statements_that_are_printed(database: Database) -> None:
+    played(database, restarts=True)
+    printed = as_csv(read_month(database, NOVEMBER), "team")
+    assert read_days(database, NOW + 2 * HOUR).statements == (Statement("2026-11", printed),)
+    assert sum(sums["taken_back"] for sums in read_month(database, NOVEMBER).claims.values()) > 0
 
 
 def two_days() -> Entries:

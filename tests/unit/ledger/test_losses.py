@@ -12,7 +12,7 @@ from ledger.database import Database
 from ledger.losses import Loss, losses
 from ledger.month_sums import read_month
 from ledger.months import parse_month
-from ledger.statement import as_csv
+from ledger.statement import TABLES, MonthSums, as_csv
 from ledger.timeline import SECOND
 from tests.builders.ledger import NOW, cession, seen_at
 
@@ -21,9 +21,11 @@ RELEASED = "2026-11-20T00:00:00Z"
 CEDED: dict[str, Any] = {"cededTime": "2026-11-20T00:00:00Z", "step": 70, "durableStep": 50}
 
 
-def ended(size: int = 4, **target: Any) -> Cession:
+def ended(size: int = 4, name: str = "c", claimant: str = "vision", **target: Any) -> Cession:
     """One job gave, from eight pods to so many."""
-    record = cession(("gpt", 8, size), phase="Completed", released=True)
+    record = cession(
+        ("gpt", 8, size), name=name, claimant=claimant, phase="Completed", released=True
+    )
     [status] = record.status.targets
     record.status.targets = [status.model_copy(update=target)]
     return record
@@ -75,6 +77,22 @@ def test_of_several_records_of_a_cession_the_last_counts() -> None:
 def test_records_of_deleted_cessions_and_of_earlier_versions_say_nothing() -> None:
     before = '{"claimant":"vision","ended":true,"job":"v/j","targets":[{"team":"research"}]}'
     assert losses([("a", '{"deleted":true}'), ("b", before)], "2026-11") == ()
+
+
+def test_all_losses_add_up_by_the_job_that_claimed_and_what_is_unknown_is_no_0() -> None:
+    records = [
+        ended(0, "a", stopped=True, **CEDED),
+        ended(0, "b", stopped=True, **CEDED | {"durableStep": 65}),
+        ended(0, "c", stopped=True),
+        ended(4, "d", "speech", **CEDED),
+    ]
+    sums = MonthSums(NOVEMBER, NOW, NOW, losses=losses(contents(*records), "2026-11"))
+    columns = ("claimant", "claimant_job", "targets", "stopped", "lost_steps", "unknown_losses")
+    rows = [tuple(map(row.get, columns)) for row in TABLES["claimant"](sums)]
+    assert rows == [
+        ("speech", "speech/claim", "1", "0", "0", "0"),
+        ("vision", "vision/claim", "3", "3", "25", "1"),
+    ]
 
 
 def test_the_statement_has_them_and_says_what_is_unknown(database: Database) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.months import HOUR, hours, parse_month, percent
+from ledger.months import HOUR, hours, last_months, parse_month, percent
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,20 @@ def test_a_month_has_its_days(text: str, days: int) -> None:
 def test_what_is_no_month_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no month: write it like 2026-11"):
         parse_month(text)
+
+
+@pytest.mark.parametrize(
+    ("began", "count", "names"),
+    [
+        pytest.param("2026-11", 12, ["2027-01", "2026-12", "2026-11"], id="since the books began"),
+        pytest.param("2026-11", 2, ["2027-01", "2026-12"], id="no more than asked for"),
+        pytest.param("2027-01", 12, ["2027-01"], id="the first month"),
+    ],
+)
+def test_the_last_months_begin_with_the_newest(began: str, count: int, names: list[str]) -> None:
+    months = last_months(parse_month(began).begin, parse_month("2027-01").begin, count)
+    assert [month.name for month in months] == names
+    assert months == tuple(map(parse_month, names))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.accounting import Gap
+from ledger.claims import ClaimKey
 from ledger.months import parse_month
 from ledger.statement import COLUMNS, TABLES, MonthSums, as_csv, as_json, idle
 from ledger.timeline import SECOND
@@ -76,12 +77,18 @@ def short(text: str | None) -> str:
 
 def test_by_team() -> None:
     """20 s after the gap, the teams are idle: 0.005556 h of what they have."""
-    names = ("team", "owned", "available", "used", "borrowed", "lent", "idle", "taken_back")
+    names = ("team", "owned", "available", "used", "borrowed", "lent", "idle")
     assert figures("team", *names) == [
-        ("down", "8.022222", "0", "0", "0", "0", "0", "0"),
-        ("research", "16.044444", "16.044444", "30", "14", "0", "0.044444", "2"),
-        ("vision", "16.044444", "16.044444", "0", "0", "6", "10.044444", "0"),
-        ("(unallocated)", "0", "8.022222", "0", "0", "8", "0.022222", "0"),
+        ("down", "8.022222", "0", "0", "0", "0", "0"),
+        ("research", "16.044444", "16.044444", "30", "14", "0", "0.044444"),
+        ("vision", "16.044444", "16.044444", "0", "0", "6", "10.044444"),
+        ("(unallocated)", "0", "8.022222", "0", "0", "8", "0.022222"),
+    ]
+    assert figures("team", "team", "taken_back", "claimed", "gained") == [
+        ("down", "0", "0", "0"),
+        ("research", "2", "0", "13.955556"),
+        ("vision", "0", "2", "0"),
+        ("(unallocated)", "0", "0", "0"),
     ]
 
 
@@ -118,6 +125,46 @@ def test_a_job_that_waited_all_the_month_has_a_row() -> None:
     assert (row["job"], row["used"], row["taken_back"]) == ("sweep", "0.000000", "2.000000")
 
 
+AMOUNTS = st.integers(0, 10**6).map(lambda number: number * HOUR)
+KINDS = st.sampled_from([KIND, ("p4", "nvidia.com/gpu")])
+TEAMS = st.sampled_from("abc")
+
+
+@given(
+    st.lists(st.tuples(TEAMS, TEAMS, KINDS, AMOUNTS)),
+    st.dictionaries(st.tuples(TEAMS, KINDS), st.tuples(AMOUNTS, AMOUNTS)),
+)
+def test_what_was_claimed_is_what_was_taken_back_and_all_gains_are_that_of_the_type(
+    claimed: list[tuple[str, str, tuple[str, str], int]],
+    uses: dict[tuple[str, tuple[str, str]], tuple[int, int]],
+) -> None:
+    """Also if a team took, or gave, what it had no quota of."""
+    sums = MonthSums(
+        NOVEMBER,
+        NOW,
+        NOW,
+        pools={kind: Counter(capacity=1) for _, kind in uses},
+        teams={key: Counter(used=used, private=private) for key, (used, private) in uses.items()},
+        claims={
+            ClaimKey(team, team, f"job-{number}", "uid", claimant, *kind): Counter(taken_back=value)
+            for number, (team, claimant, kind, value) in enumerate(claimed)
+        },
+    )
+    taken_back = added(TABLES["team"](sums), "taken_back")
+    assert taken_back == added(TABLES["team"](sums), "claimed")
+    assert taken_back == added(TABLES["claim"](sums), "taken_back")
+    assert added(TABLES["team"](sums), "gained") == added(TABLES["type"](sums), "gained")
+
+
+def added(table: list[dict[str, str]], column: str) -> dict[str, Decimal]:
+    """The sums of a column by type, without those that are 0."""
+    result: dict[str, Decimal] = {}
+    for row in table:
+        name = row["instance_type"]
+        result[name] = result.get(name, Decimal()) + Decimal(row[column])
+    return {name: value for name, value in result.items() if value}
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_every_row_has_the_columns_and_how_much_was_recorded(table: str) -> None:
     head = ["month", "recorded_hours", "not_recorded_hours"]
@@ -132,7 +179,7 @@ def test_as_json_everything_is_there_and_the_sums_are_the_capacity() -> None:
     statement = json.loads(as_json(month()))
     assert set(statement) == {
         *("month", "recordedHours", "notRecordedHours", "writtenUntil", "gaps", "balance"),
-        *("byTeam", "byType", "byJob", "byClass", "byClaim", "byLoss"),
+        *("byTeam", "byType", "byJob", "byClass", "byClaim", "byClaimant", "byLoss"),
     }
     [balance] = statement["balance"]
     assert (balance["capacity"], balance["sum"]) == ("40.111111", "40.111111")

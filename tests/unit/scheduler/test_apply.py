@@ -64,6 +64,14 @@ async def test_a_shrink_sets_both_numbers_and_notes_the_time(
     assert events(server) == [("Shrunk", "to 4 pods: for claim of vision")]
 
 
+async def test_completions_that_are_not_the_number_of_pods_stay(
+    server: ApiServer, applier: Applier
+) -> None:
+    version = put_job(server)["metadata"]["resourceVersion"]
+    await applier.apply([ResizeJob(GPT, "u", version, 4, True, "why", keeps_completions=True)])
+    assert (server.get(JOBS, GPT) or {})["spec"] == {"parallelism": 4, "completions": 8}
+
+
 async def test_growth_notes_no_time(server: ApiServer, applier: Applier) -> None:
     version = put_job(server)["metadata"]["resourceVersion"]
     await applier.apply([resize(version, shrinks=False)])

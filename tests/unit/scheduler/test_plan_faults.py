@@ -10,10 +10,21 @@ from scheduler import plan as plan_module
 from scheduler.actions import RecordEvent, RecordWorkloadEvent
 from scheduler.cession import opening
 from scheduler.plan import REFUSED_S, plan
+from scheduler.preemption.preemption_plan import PreemptionPlan
+from scheduler.preemption.preemptors import Preemptor
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.observations import note_refusal
 from tests.builders.plans import POLICY, opened, resizes
-from tests.builders.scheduler import NOW, admitted, cession, pending, runtime_status, snapshot
+from tests.builders.scheduler import (
+    NOW,
+    admitted,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    runtime_status,
+    snapshot,
+)
 
 
 def test_a_claim_that_cannot_be_planned_for_gets_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +37,24 @@ def test_a_claim_that_cannot_be_planned_for_gets_an_event(monkeypatch: pytest.Mo
     assert isinstance(notice, RecordWorkloadEvent)
     assert (notice.workload, notice.reason) == (("vision", "job-claim"), SchedulerEvent.NOT_PLANNED)
     assert opened(list(decision.actions)) == []
+
+
+def test_a_claim_that_cannot_be_planned_for_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choose = TargetChooser.choose
+
+    def fail_for_the_first(chooser: TargetChooser, preemptor: Preemptor) -> PreemptionPlan:
+        if preemptor.workload.name == "poisoned":
+            raise ZeroDivisionError("per_pod is empty")
+        return choose(chooser, preemptor)
+
+    monkeypatch.setattr(TargetChooser, "choose", fail_for_the_first)
+    claims = [pending("poisoned", "vision"), pending("claim", "audit")]
+    quota = cohort_quota(queue("vision", 4), queue("audit", 4), queue("research", 0, used=8))
+    decision = plan(snapshot(quota, admitted=[admitted()], pending=claims), POLICY, NOW)
+    assert [c.spec.preemptor.name for c in opened(list(decision.actions))] == ["claim"]
+    assert [getattr(n, "workload", None) for n in decision.notices] == [("vision", "job-poisoned")]
 
 
 def test_an_error_about_all_claims_leaves_open_cessions_working(

@@ -3,8 +3,9 @@
 import pytest
 
 from cede.api import names
-from cede.api.objects import DEPLOYMENTS, JOBS, PODS, WORKLOADS, Json
+from cede.api.objects import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, PODS, WORKLOADS, Json
 from tests.builders.kueue_objects import owner
+from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.job_controller import GPU, READY
 from tests.fakes.kueue import workload_of
@@ -94,3 +95,24 @@ async def test_a_server_cedes_two_replicas_and_gets_them_back(server: ApiServer)
     metadata = (server.get(DEPLOYMENTS, CHAT) or {})["metadata"]
     assert metadata["labels"] == {names.SERVER: names.WHOLE}
     assert metadata["annotations"] == {names.SIZES: "2-4"}
+
+
+async def test_a_kind_of_server_that_is_new_is_read_when_kueue_admits_its_first_group(
+    server: ApiServer,
+) -> None:
+    """Until then it is looked for twice a minute: its groups would be stopped like other jobs."""
+    teams = TwoTeams(server)
+    path = LEADER_WORKER_SETS.path()
+    server.script("GET", path, refuses(404, "NotFound"))
+
+    def reads() -> int:
+        return server.requests.count(("GET", path))
+
+    async with leading(server):
+        await teams.until(lambda: reads() == 1, "a look for it")
+        job = {"metadata": {"namespace": CHAT[0], "name": "chat-0"}, "spec": {"parallelism": 2}}
+        workload = workload_of(job, "leaderworkerset-chat-0")
+        workload["metadata"]["ownerReferences"] = [owner("LeaderWorkerSet", "chat", "uid-chat")]
+        server.put(WORKLOADS, workload)
+        teams.kueue.reconcile()
+        await teams.until(lambda: reads() >= 2, "another one")

@@ -232,6 +232,13 @@ def test_a_raw_elastic_job_is_refused(job: Json) -> None:
     assert complaints(AdmissionRequest(raw, raw, team=TEAM)) == [], "what was there is not stuck"
 
 
+@pytest.mark.parametrize("kind", ["RayCluster", "JobSet", "Deployment", "SparkApplication"])
+def test_sizes_make_no_other_kind_elastic(kind: str) -> None:
+    raw = job_of_kind(kind, pod_spec({}))
+    raw["metadata"]["annotations"] = {ELASTIC_JOB: "true", "cede.dev/sizes": "1-4"}
+    assert ELASTIC_JOB in "; ".join(complaints(AdmissionRequest(raw, team=TEAM)))
+
+
 @pytest.mark.parametrize(
     ("job", "path"),
     [

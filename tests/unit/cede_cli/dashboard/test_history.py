@@ -5,7 +5,7 @@ import json
 import pytest
 from aiohttp import web
 
-from cede.api.team_days import Day, TeamDay, TeamDays
+from cede.api.team_days import Day, Statement, TeamDay, TeamDays
 from cede.dashboard.history import PROXY, from_ledger, through_api_server
 from cede.kube import health
 from tests.fakes.api_faults import drops, refuses
@@ -26,10 +26,12 @@ DAYS = {
             "idle": 1.0,
         }
     ],
+    "statements": [{"month": "2026-11", "csv": "month,team\n"}],
 }
 EXPECTED = TeamDays(
     (Day("2026-11-20", 20.0, 24.0, ("r",)),),
     (TeamDay("2026-11-20", "vision", "p5", "nvidia.com/gpu", 8.0, 6.0, 0.0, 1.0, 1.0),),
+    (Statement("2026-11", "month,team\n"),),
 )
 
 

@@ -13,7 +13,7 @@ from tests.builders.shared_cluster import allocation, job
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
-from tests.harness.page_reader import Reader
+from tests.harness.page_reader import STATEMENT, Reader
 from tests.unit.cede_cli.dashboard.conftest import dashboard
 
 pytestmark = [
@@ -257,6 +257,28 @@ async def test_days_that_were_not_recorded_are_gaps(page: Browser) -> None:
         "document.getElementById('history-span').dispatchEvent(new Event('change'))"
     )
     assert (await cells(page, "history", "vision"))[3:] == ["384", "288", "0", "96", "0"]
+
+
+async def test_the_statement_of_a_month_is_a_table_and_a_file(page: Browser) -> None:
+    await page.until("document.querySelectorAll('#statement tbody tr').length === 2")
+    assert await cells(page, "statement", "vision") == [
+        *("vision", "a100-80g", "672", "488", "0", "156", "28", "0", "12.5", "0")
+    ]
+    note = "document.getElementById('statement-note').textContent"
+    assert await page.evaluate(note) == (
+        "Accelerator-hours of the month (UTC), without 496 h that were not recorded"
+    )
+    link = "document.getElementById('statement-csv')"
+    assert await page.evaluate(f"{link}.download") == "cede-2026-11.csv"
+    content = f"decodeURIComponent({link}.href.slice({link}.href.indexOf(',') + 1))"
+    assert await page.evaluate(content) == STATEMENT
+    await page.evaluate(f"{link}.focus()")
+    await page.press("Enter", "\r")
+    await page.evaluate(
+        "document.getElementById('statement-month').value = '2026-10';"
+        "document.getElementById('statement-month').dispatchEvent(new Event('change'))"
+    )
+    assert await page.evaluate(note) == "Nothing was recorded in this month."
 
 
 async def test_a_question_is_answered_as_text(page: Browser) -> None:

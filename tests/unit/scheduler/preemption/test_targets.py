@@ -92,6 +92,14 @@ def test_a_team_reclaims_its_own_quota(
     assert sizes_for(jobs, pending()) == expected
 
 
+def test_a_job_with_a_pending_scale_up_slice_is_not_stopped() -> None:
+    """Its pods would run on without quota, whoever asked for the slice (Kueue 0.19.2)."""
+    job = admitted(size=8, allowed_sizes=())
+    slice_ = pending("slice", "research", 2, job_uid=job.job_uid, is_scale_up=True)
+    for waiting, expected in (([pending()], {"gpt": 0}), ([pending(), slice_], {})):
+        assert sizes(plans(snapshot(admitted=[job], pending=waiting))) == expected
+
+
 def test_a_stream_of_short_jobs_does_not_keep_an_owner_out() -> None:
     """None of them ever reaches the minimum runtime of 60 s."""
     jobs = [

@@ -4,6 +4,7 @@ and never before a Workload that could start."""
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -211,6 +212,46 @@ def test_a_scale_up_slice_that_is_not_admitted_in_time_is_withdrawn() -> None:
         created=rfc3339(NOW - 10),
     )
     assert sizes(snapshot(admitted=[growing], pending=[scale_up])) == {"gpt": 2}
+
+
+def raised_by_its_user(seconds_ago: float, **changes: Any) -> Snapshot:
+    """A Job that Kueue resizes and Cede does not: from 2 to 4 pods."""
+    job = replace(admitted("ray", "research", 2, (), parallelism=4), **changes)
+    slice_ = pending(
+        "slice",
+        "research",
+        job_uid=job.job_uid,
+        is_scale_up=True,
+        created=rfc3339(NOW - seconds_ago),
+    )
+    return snapshot(admitted=[job], pending=[slice_])
+
+
+@pytest.mark.parametrize(
+    ("current", "expected"),
+    [
+        pytest.param(raised_by_its_user(10), {"ray": 2}, id="after 5 s"),
+        pytest.param(raised_by_its_user(1), {}, id="not before: Kueue may admit it"),
+        pytest.param(raised_by_its_user(10, parallelism=2), {}, id="set back already"),
+        pytest.param(raised_by_its_user(10, size=0), {}, id="without quota: 0 would complete it"),
+        pytest.param(raised_by_its_user(10, job_version=""), {}, id="not of another kind"),
+    ],
+)
+def test_a_slice_that_cede_did_not_ask_for_is_withdrawn(
+    current: Snapshot, expected: dict[str, int]
+) -> None:
+    """If it were preempted meanwhile, its pods would run on without quota."""
+    assert sizes(current) == expected
+
+
+def test_a_slice_outside_of_teams_is_not_withdrawn() -> None:
+    quota = cohort_quota(replace(queue("research"), managed=False))
+    assert sizes(replace(raised_by_its_user(10), quota=quota)) == {}
+
+
+def test_nothing_grows_beside_a_slice_that_cede_did_not_ask_for() -> None:
+    current = raised_by_its_user(1)
+    assert sizes(replace(current, admitted=(trains(), *current.admitted))) == {}
 
 
 def test_a_slice_that_an_open_cession_serves_is_not_withdrawn() -> None:

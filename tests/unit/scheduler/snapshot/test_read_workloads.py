@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cede.api import names
-from cede.api.kueue import Job, PodSet
+from cede.api.kueue import Job, JobSpec, PodSet
 from cede.api.objects import Condition, Meta, unix
 from cede.api.pod_templates import PodTemplate
 from cede.api.workload_identity import identity
@@ -39,6 +39,22 @@ def test_a_job_that_was_not_read_is_not_elastic() -> None:
 def test_a_job_is_known_by_the_uid_that_outlives_a_resize() -> None:
     gpt = read(job())
     assert (gpt.identity, gpt.name, gpt.ready_pods) == ("job-uid", "gpt", 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "keeps"),
+    [
+        pytest.param(JobSpec(8, 8, completionMode="Indexed"), False, id="an index for each pod"),
+        pytest.param(JobSpec(8, 20, completionMode="Indexed"), True, id="more indexes than pods"),
+        pytest.param(JobSpec(8, 8), True, id="no indexes"),
+        pytest.param(JobSpec(8), True, id="a queue of work"),
+    ],
+)
+def test_a_resize_keeps_completions_that_are_not_the_number_of_pods(
+    spec: JobSpec, keeps: bool
+) -> None:
+    raised = replace(job(), metadata=replace(job().metadata, annotations={}), spec=spec)
+    assert read(raised).keeps_completions is keeps
 
 
 def test_a_workload_without_quota_cannot_be_read_as_admitted() -> None:

@@ -15,6 +15,7 @@ from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
 from tests.fakes.people import ALL_SHARED, People
+from tests.harness.page_reader import history
 from tests.unit.cede_cli.dashboard.people.conftest import Site, bearer
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -267,11 +268,19 @@ async def test_the_form_may_be_sent_here_and_nowhere_else(site: Site) -> None:
         assert 'action="sign-in"' in await response.text()
 
 
-async def test_who_may_not_list_allocations_has_no_history(site: Site, people: People) -> None:
-    token = people.add("ada", EVERYWHERE, ())
-    await site.page(token)
-    status, text = await site.get("api/history", **bearer(token))
-    assert (status, json.loads(text)["problem"].startswith("You may not read")) == (200, True)
+async def test_the_history_needs_allocations_and_its_statements_cessions_too(
+    site: Site, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "from_ledger", lambda _: history())
+    for name, kinds, problem, count in (
+        ("ada", ALL_SHARED, "", 2),
+        ("bob", ALL_SHARED - {"cessions"}, "", 0),
+        ("eve", (), "You may not read", 0),
+    ):
+        token = people.add(name, EVERYWHERE, kinds)
+        await site.page(token)
+        answer = json.loads((await site.get("api/history", **bearer(token)))[1])
+        assert (answer["problem"][:16], len(answer["history"]["statements"])) == (problem, count)
 
 
 async def test_many_who_ask_for_the_history_are_one_question_to_the_ledger(
