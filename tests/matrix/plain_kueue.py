@@ -113,12 +113,10 @@ class PlainKueue:
             for workload in self.workloads(name)
         )
 
-    def is_refused(self, name: str) -> bool:
-        """Kueue has tried to admit it."""
-        return any(
-            condition_of(workload, names.QUOTA_RESERVED).get("status") == "False"
-            for workload in self.workloads(name)
-        )
+    def is_refused(self, name: str, why: str = "") -> bool:
+        """Kueue has tried to admit it, and says this."""
+        refusals = [condition_of(item, names.QUOTA_RESERVED) for item in self.workloads(name)]
+        return any(item.get("status") == "False" and why in item["message"] for item in refusals)
 
     def wait_for_admission(self, *jobs: str) -> None:
         self.until(lambda: all(map(self.is_admitted, jobs)), f"{', '.join(jobs)} to be admitted")
