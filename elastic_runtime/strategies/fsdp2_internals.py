@@ -37,6 +37,9 @@ def check_torch() -> None:
             getattr(fully_shard, "state", None)
         ):
             raise AttributeError("FSDPModule.set_custom_all_gather or fully_shard.state")
+        # torch 2.11 has one group in each module's state.
+        if not hasattr(_state_type()(), "_fsdp_param_groups"):
+            raise AttributeError("FSDPState._fsdp_param_groups")
     except (ImportError, AttributeError) as error:
         raise RuntimeError(
             f"torch {torch.__version__} has no {error}: sharded training that changes size needs "
@@ -49,6 +52,12 @@ def _private_names() -> tuple[str, str, Any]:
     from torch.distributed._composable_state import _module_state_mapping
 
     return STATE_KEY, REGISTRY_KEY, _module_state_mapping
+
+
+def _state_type() -> Any:
+    from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
+
+    return FSDPState
 
 
 # --- the device mesh ------------------------------------------------------------------------------

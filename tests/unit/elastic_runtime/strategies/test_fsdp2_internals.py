@@ -36,6 +36,14 @@ def count_hooks(model: nn.Module) -> int:
     )
 
 
+def test_a_torch_without_the_groups_of_a_state_is_refused_when_the_job_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fsdp2_internals, "_state_type", lambda: object)
+    with pytest.raises(RuntimeError, match=r"no FSDPState\._fsdp_param_groups: .*torch 2\.13"):
+        fsdp2_internals.check_torch()
+
+
 def test_unwrapping_leaves_no_hook_behind() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
     session = make_session(model)
