@@ -9,7 +9,7 @@ from cede.api.reasons import KubernetesReason
 OLDEST_KUEUE = (0, 19, 2)
 OLDEST_KUBERNETES = (1, 30)
 """ValidatingAdmissionPolicy is generally available since then."""
-TESTED_KUBERNETES = ((1, 36),)
+TESTED_KUBERNETES = ((1, 35), (1, 36), (1, 37))
 """Those that passed `make matrix`, and that of the local cluster, which all tests use."""
 FREEZING_KUBERNETES = (1, 36)
 FREEZING_API = "/apis/scheduling.k8s.io/v1alpha2"

@@ -1,6 +1,6 @@
 """Process groups over NCCL: sums and gathers of tensors on a GPU.
 
-Written from the source of torch; not tried on a GPU yet (docs/limitations.md).
+Written from the source of torch; tried with groups of one on a GPU (docs/limitations.md).
 
 - A communicator connects when its group forms, on the thread that forms it. It is non-blocking: if
   a peer dies meanwhile, we get an error after at most `TORCH_NCCL_NONBLOCKING_TIMEOUT`.

@@ -48,7 +48,9 @@ class StepLosses:
 
     def to_sum(self) -> torch.Tensor:
         """(2 * micro-batches,): all losses, then all weights; 0 for those of other ranks."""
-        return torch.cat([self._losses, torch.tensor(self._weights).to(self._losses)])
+        weights = torch.tensor(self._weights)
+        # a blocking copy would wait for all that the GPU still computes
+        return torch.cat([self._losses, weights.to(self._losses, non_blocking=True)])
 
 
 def length(micro_batches: int) -> int:

@@ -19,7 +19,7 @@ def test_every_patch_of_a_tested_version_is_supported(version: tuple[int, int]) 
         (None, None, KubernetesReason.UNREADABLE, "cannot be read"),
         (Kubernetes("main"), None, KubernetesReason.UNREADABLE, "cannot be read"),
         (Kubernetes("v1.29.9"), False, KubernetesReason.TOO_OLD, "upgrade it to 1.30 or newer"),
-        (Kubernetes("v1.34.1"), None, KubernetesReason.UNTESTED, "Cede was tested with 1.36"),
+        (Kubernetes("v1.34.1"), None, KubernetesReason.UNTESTED, "tested with 1.35, 1.36, 1.37"),
         (Kubernetes("v1.38.0"), None, KubernetesReason.UNTESTED, "v1.38.0; Cede was tested"),
         (Kubernetes("v1.36.3", True), False, KubernetesReason.JOBS_FROZEN, "turn the gates off"),
         (Kubernetes("v1.99.2", True), None, KubernetesReason.UNTESTED, "v1.99.2"),
