@@ -235,8 +235,14 @@ def robbed_by(admin: Admin) -> set[str]:
         f"{team}/{job}"
         for team in TEAMS
         for job, workload in admin.workloads_by_job(team).items()
-        if job.startswith(("waits", "arrives", "hopeless")) and condition_of(workload, "Admitted")
+        if job.startswith(("waits", "arrives", "hopeless")) and _was_admitted(workload)
     }
+
+
+def _was_admitted(workload: Json) -> bool:
+    """With UnadmittedWorkloadsObservability, Kueue tells of every other one that it is not."""
+    is_admitted = condition_of(workload, "Admitted").get("status") == "True"
+    return is_admitted or bool(condition_of(workload, names.EVICTED))
 
 
 def cession_of_claim(admin: Admin, team: str) -> Json:
