@@ -45,7 +45,7 @@ def grow(
     growing += _grown_by_others(snapshot)
     for job in growing:
         if _slice_timed_out(snapshot, job, now, claims):
-            why = "the quota it would grow into is no longer idle"
+            why = f"Kueue has not admitted its growth for {SLICE_TIMEOUT_S:.0f} s"
             yield resize(job, job.size, why, shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [job for job in growable(snapshot, policy, now) if uses_none_of(job, promised)]
