@@ -111,7 +111,7 @@ class Controller:
             lambda: self._decide(objects, policy, now)
         )
         if any(job.leader_worker_set for job in current.admitted):
-            # Kueue admits groups of a kind that nobody may have installed before
+            # Kueue has admitted groups, so the kind is installed, perhaps since a moment ago
             self._objects["leader_worker_sets"].look_again()
         self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)

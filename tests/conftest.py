@@ -50,12 +50,27 @@ class OneWorkerForTheCluster(LoadScopeScheduling):  # type: ignore[misc]
         return nodeid if nodeid.startswith("tests/processes/") else nodeid.partition("::")[0]
 
     def remove_node(self, node: Any) -> str | None:
-        """A test that ended its worker is not given to the next one, which it may end as well."""
-        crashed: str | None = super().remove_node(node)
-        for tests in self.workqueue.values():
-            if crashed in tests:
-                tests[crashed] = True
+        """Returns the test that ended the worker, if one did. No other worker gets that test, which
+        might end it too. What has run is left out: a unit without a test keeps a worker waiting."""
+        units = self.assigned_work.pop(node)
+        left = [test for tests in units.values() for test, has_run in tests.items() if not has_run]
+        if not left:
+            return None
+        crashed: str = left.pop(0)
+        for test in left:
+            self.workqueue.setdefault(self._split_scope(test), {})[test] = False
+        for other in self.nodes:
+            self._reschedule(other)
         return crashed
+
+    def _reschedule(self, node: Any) -> None:
+        """A worker begins a test when it has the next one, or when it is told that none comes. One
+        that replaces another starts with none, and has no tests before it has collected them."""
+        if node not in self.registered_collections:
+            return
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 PORT_NAME = "metrics"
 PATH = "/v1/team-days"
-DAYS, MONTHS = 30, 12
-"""How many are sent."""
+DAYS = 30
+MONTHS = 12
+"""How many of each are sent."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ async def from_ledger(address: str) -> Answer:
     except aiohttp.ClientConnectorDNSError:
         # there is no such Service
         return Answer(NOT_INSTALLED)
-    except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError) as error:
+    except TimeoutError as error:
+        return _unreadable(str(error) or f"within {LEDGER_S:g} s")
+    except (aiohttp.ClientError, msgspec.DecodeError) as error:
         return _unreadable(str(error) or type(error).__name__)
 
 

@@ -161,7 +161,8 @@ class Cache(Generic[P]):
             await asyncio.sleep(delay_s)
 
     def look_again(self) -> None:
-        """Of a kind that did not exist: it does, as other objects show. It is read at once."""
+        """Other objects show that the kind exists. If it did not when it was read last, it is read
+        again at once."""
         if not self._version:
             self._appears.set()
 

@@ -44,7 +44,7 @@ def rank_environment(
 
 def with_defaults(env: Mapping[str, str], ranks: int) -> dict[str, str]:
     """`env` with what torchrun sets unless the user has (the same file, and distributed/run.py).
-    Without it, each of the `ranks` in a pod would compute with a thread for every core."""
+    Without OMP_NUM_THREADS, each of the `ranks` in a pod would have a thread for every core."""
     defaults = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
     if ranks > 1:
         defaults["OMP_NUM_THREADS"] = "1"

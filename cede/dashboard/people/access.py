@@ -152,7 +152,7 @@ class PeopleAccess:
 
     async def _history(self, rights: Rights) -> Answer:
         """Who sees what all teams use now may see what they used: whoever had looked at all times
-        would know these sums. Those of a statement are of take-backs too."""
+        would know these sums. A statement also has sums of take-backs, so it needs Cessions too."""
         if ALLOCATIONS.plural not in rights.kinds:
             return not_allowed()
         answer = await self._histories.get(self._ledger, partial(from_ledger, self._ledger))

@@ -23,8 +23,8 @@ from tests.bench.runtime.table import Row
 # By size: width, layers, sequences, length and steps of a block.
 SIZES = {
     "cuda": {
-        "short (about 2 ms)": (1024, 2, 4, 1024, 50),
-        "middle (about 20 ms)": (2048, 4, 8, 1024, 20),
+        "short (about 5 ms)": (1024, 2, 4, 1024, 50),
+        "middle (about 27 ms)": (2048, 4, 8, 1024, 20),
         "long (about 100 ms)": (2048, 8, 16, 1024, 10),
     },
     # To try the benchmark.

@@ -155,6 +155,15 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
             await HttpClient(session, Configuration(host=url), "tester").list(JOBS, dict)
 
 
+async def test_a_request_that_takes_too_long_is_unreachable(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "REQUEST_S", 0.05)
+    server.script("GET", JOBS.path(), hangs())
+    with pytest.raises(Unreachable, match=f"GET {JOBS.path()}: TimeoutError"):
+        await client.list(JOBS, dict)
+
+
 async def test_a_request_that_is_cancelled_when_its_time_is_over_is_cancelled(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,8 @@ REPLACED: dict[str, list[tuple[Any, str, Callable[..., Any]]]] = {
     "no loss": [(loss_weights, "step_loss", unread_loss), (StepLosses, "to_sum", to_sum)],
     "no vote": [(Group, "all_reduce", without_vote)],
 }
-ALL, OURS = list(REPLACED), list(REPLACED)[1:]
+ALL = list(REPLACED)
+OURS = ALL[1:]
 took: dict[str, list[float]] = {side: [] for side in ALL}
 
 
@@ -89,7 +90,7 @@ def counting_waits(waits: Counter[str]) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("warn")
         yield
         torch.cuda.set_sync_debug_mode("default")
-    lines = [w for w in caught if "called a synchronizing" in str(w.message)]
+    lines = [line for line in caught if "called a synchronizing" in str(line.message)]
     waits.update(f"{Path(line.filename).name}:{line.lineno}" for line in lines)
 
 
@@ -140,7 +141,8 @@ bare_optimizer = optimizer_of(bare)
 x = torch.randn(SEQUENCES, LENGTH, WIDTH, device=DEVICE)
 session = Session(net, optimizer_of(net), samples=1000, micro_batches=1, micro_batch_size=1)
 waits: Counter[str] = Counter()
-block, watched = ExitStack(), ExitStack()
+block = ExitStack()
+watched = ExitStack()
 # One round more, to warm up, and a step, to end the last block.
 for step in session.steps((ROUNDS + 1) * len(OURS) * STEPS + 1):
     number, place = divmod(step.number, STEPS)

@@ -5,10 +5,11 @@ import json
 import pytest
 from aiohttp import web
 
-from cede.api.team_days import Day, Statement, TeamDay, TeamDays
+from cede.api.team_days import PATH, Day, Statement, TeamDay, TeamDays
+from cede.dashboard import history
 from cede.dashboard.history import PROXY, from_ledger, through_api_server
 from cede.kube import health
-from tests.fakes.api_faults import drops, refuses
+from tests.fakes.api_faults import drops, hangs, refuses
 from tests.fakes.api_server import ApiServer
 
 DAYS = {
@@ -87,3 +88,11 @@ async def test_a_ledger_that_is_not_there_is_a_line() -> None:
         "There is no history, because the ledger is not installed"
     )
     assert "the ledger does not answer" in (await from_ledger("http://127.0.0.1:1")).problem
+
+
+async def test_a_ledger_that_takes_too_long_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "LEDGER_S", 0.05)
+    async with ApiServer() as server:
+        server.script("GET", PATH, hangs())
+        problem = (await from_ledger(server.url)).problem
+    assert problem.endswith("the ledger does not answer (within 0.05 s).")
