@@ -15,6 +15,7 @@ class Worker:
     """Begins a test when it has the next one, or when it is told that none comes."""
 
     def __init__(self) -> None:
+        self.gateway = SimpleNamespace(id="gw")
         self.indexes: list[int] = []
         self.shutting_down = False
 
