@@ -11,7 +11,7 @@ from typing import Any
 from cede.api import names
 from cede.api.objects import JOBS, Json
 from cede.kube.connection import connect
-from tests.integration.admin import FAKE, TIMEOUT_S, Admin, condition_of, governed
+from tests.integration.admin import FAKE, TIMEOUT_S, Admin, governed
 from tests.integration.user import AS_SCHEDULER
 
 OWNER = "gov-owner"
@@ -234,15 +234,21 @@ def robbed_by(admin: Admin) -> set[str]:
     return {
         f"{team}/{job}"
         for team in TEAMS
-        for job, workload in admin.workloads_by_job(team).items()
-        if job.startswith(("waits", "arrives", "hopeless")) and _was_admitted(workload)
+        for job in admitted_at_any_time(admin, team)
+        if job.startswith(("waits", "arrives", "hopeless"))
     }
 
 
-def _was_admitted(workload: Json) -> bool:
-    """With UnadmittedWorkloadsObservability, Kueue tells of every other one that it is not."""
-    is_admitted = condition_of(workload, "Admitted").get("status") == "True"
-    return is_admitted or bool(condition_of(workload, names.EVICTED))
+def admitted_at_any_time(admin: Admin, team: str) -> set[str]:
+    """As Kueue's events say: its condition says it of other jobs too, with alpha feature gates."""
+    selector = ("-n", team, "--field-selector=reason=Admitted")
+    events = admin.cluster.kubectl_json("get", "events", *selector)["items"]
+    admitted = {event["involvedObject"]["name"] for event in events}
+    return {
+        job
+        for job, workload in admin.workloads_by_job(team).items()
+        if workload["metadata"]["name"] in admitted
+    }
 
 
 def cession_of_claim(admin: Admin, team: str) -> Json:

@@ -20,6 +20,7 @@ from tests.integration.claims import (
     OWNER,
     TEAMS,
     Case,
+    admitted_at_any_time,
     allocate,
     arrivals,
     cession_of_claim,
@@ -71,6 +72,7 @@ def test_what_is_released_reaches_its_claim(admin: Admin, case: Case, run: int) 
             admin.submit(*waiting(admin, OWNER))
             for team in case.claims:
                 admin.wait_for_admission(team, "claim")
+        assert all("claim" in admitted_at_any_time(admin, team) for team in case.claims)
         assert robbed_by(admin) == set()
         cessions = [cession_of_claim(admin, team) for team in case.claims]
         targets = [target for cession in cessions for target in cession["spec"]["targets"]]
