@@ -36,7 +36,7 @@ def read_days(database: Database, now: int) -> TeamDays:
             for row in _rows(connection, first)
         }
         missing = books.gaps(connection, begin_of(first), book.written)
-        statements = read_statements(connection)
+        statements = read_statements(connection, book)
     days = team_days(DaySums(*book, missing, teams), first, now)
     return replace(days, statements=statements)
 

@@ -30,33 +30,32 @@ Table = type[PoolDay] | type[TeamDay] | type[JobDay] | type[ClaimDay]
 def read_month(database: Database, month: Month) -> MonthSums:
     """All of it is of one moment."""
     with database.reading() as connection:
+        book = books.extent(connection)
         jobs = _sums(connection, JobDay, month)
         claims = _sums(connection, ClaimDay, month)
         return replace(
-            _shared_sums(connection, month),
+            _shared_sums(connection, book, month),
             jobs={JobKey(*key): sums for key, sums in jobs.items()},
             claims={ClaimKey(*key): sums for key, sums in claims.items()},
             losses=_losses(connection, month),
         )
 
 
-def read_statements(connection: Connection) -> tuple[Statement, ...]:
+def read_statements(connection: Connection, book: books.Extent) -> tuple[Statement, ...]:
     """By team, of the last months. The database adds up the jobs, which may be many."""
-    book = books.extent(connection)
     statements = []
     for month in last_months(book.began, book.written, MONTHS):
         claims = {
             ClaimKey(team, "", "", "", *rest): sums
             for (team, *rest), sums in _sums(connection, ClaimDay, month, JOB).items()
         }
-        sums = replace(_shared_sums(connection, month), claims=claims)
+        sums = replace(_shared_sums(connection, book, month), claims=claims)
         statements.append(Statement(month.name, as_csv(sums, "team")))
     return tuple(statements)
 
 
-def _shared_sums(connection: Connection, month: Month) -> MonthSums:
+def _shared_sums(connection: Connection, book: books.Extent, month: Month) -> MonthSums:
     """Without what is of single jobs."""
-    book = books.extent(connection)
     pools = _sums(connection, PoolDay, month)
     teams: dict[TeamKey, Counter[str]] = {
         (team, (type_name, resource)): sums

@@ -246,7 +246,7 @@ class HttpClient:
         method: str,
         path: str,
         query: dict[str, str] | None,
-        timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,  # noqa: ASYNC109
+        limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
         **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response to a request with our credentials; redirects are not followed.
@@ -256,9 +256,9 @@ class HttpClient:
         try:
             options["headers"] = options.get("headers", {}) | await self._credentials()
             options["server_hostname"] = self._configuration.tls_server_name
-            options |= {"params": query, "timeout": timeout, "allow_redirects": False}
+            options |= {"params": query, "timeout": limits, "allow_redirects": False}
             async with (
-                asyncio.timeout(None if timeout is WATCH_TIMEOUT else REQUEST_S),
+                asyncio.timeout(None if limits is WATCH_TIMEOUT else REQUEST_S),
                 self._session.request(method, self._url + path, **options) as response,
             ):
                 yield response

@@ -33,7 +33,7 @@ def signed(
 
 @asynccontextmanager
 async def answering(
-    address: str, answer: Callable[[web.Request], Awaitable[web.Response]]
+    address: str, answer: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> AsyncIterator[None]:
     """A pod that answers every request like this."""
     app = web.Application()

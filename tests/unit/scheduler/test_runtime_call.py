@@ -22,6 +22,7 @@ from scheduler.runtime_call import (
     send,
 )
 from tests.fakes.agents import always
+from tests.fakes.api_faults import hangs
 from tests.fakes.runtime import ROOT_KEY, answering, loopback_address, signed
 from tests.harness.late_cancellation import cancelled_when_late
 
@@ -153,11 +154,10 @@ async def test_a_call_that_is_cancelled_when_its_time_is_over_is_cancelled(
     monkeypatch.setattr(runtime_call, "CALL_S", 0.05)
     asked = asyncio.Event()
 
-    async def freeze(_: web.Request) -> web.Response:
+    async def hang(request: web.Request) -> web.StreamResponse:
         asked.set()
-        await asyncio.sleep(60)
-        return web.Response()
+        return await hangs()(request)
 
-    async with answering(ADDRESS, freeze):
+    async with answering(ADDRESS, hang):
         call = asyncio.create_task(ask())
         await cancelled_when_late(call, 0.05, until=asked.is_set)

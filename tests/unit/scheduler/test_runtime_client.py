@@ -22,6 +22,7 @@ from scheduler.runtime_client import (
     RuntimeClient,
     poll_pause_s,
 )
+from tests.fakes.api_faults import hangs
 from tests.fakes.runtime import ROOT_KEY, Runtime, answering, loopback_address, signed
 
 JOB = ("research", "gpt")
@@ -188,17 +189,13 @@ async def test_a_job_that_refuses_is_asked_once() -> None:
 
 @pytest.mark.slow
 async def test_pods_that_are_frozen_keep_a_call_waiting_for_its_time_only() -> None:
-    async def freeze(_: web.Request) -> web.Response:
-        await asyncio.sleep(60)
-        return web.Response()
-
     addresses = tuple(loopback_address(20 + index) for index in range(MAX_TRIES))
     async with (
         AsyncExitStack() as stack,
         RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
         for address in addresses:
-            await stack.enter_async_context(answering(address, freeze))
+            await stack.enter_async_context(answering(address, hangs()))
         runtimes.follow([Endpoint(JOB, "u", addresses)])
         began = time.monotonic()
         await runtimes.poll_all()

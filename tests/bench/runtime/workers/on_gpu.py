@@ -48,7 +48,7 @@ weights = torch.full((1,), loss_weights.NOT_GIVEN, device=DEVICE)
 
 
 def to_sum(losses: StepLosses) -> torch.Tensor:
-    """Its own copies the weights to the GPU, and waits for that."""
+    """Its own copies the weights to the GPU."""
     return torch.cat([losses._losses, weights])
 
 
