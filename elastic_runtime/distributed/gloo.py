@@ -35,7 +35,9 @@ RENDEZVOUS_TIMEOUT = datetime.timedelta(seconds=20)
 # For the others to reach it: one may evaluate for hours. A lost rank leads to `abort` instead.
 MEETING_TIMEOUT = datetime.timedelta(days=7)
 # For ranks that have reached the store to connect: milliseconds, unless one is lost just then.
+# Each connects to every other one: all of a large job on few cores need longer.
 CONNECT_TIMEOUT = datetime.timedelta(seconds=5)
+CONNECT_TIMEOUT_OF_RANK = datetime.timedelta(seconds=0.05)
 MAX_ATTEMPTS = 10
 POLL_INTERVAL = datetime.timedelta(seconds=0.1)
 # Two threads that open a device at once could not tell their sockets apart.
@@ -141,7 +143,7 @@ def make(device: Any, store: Any, rank: int, world: int) -> Any:
     """A connected process group of the ranks that meet at `store`."""
     options = ProcessGroupGloo._Options()
     options._devices = [device]
-    options._timeout = CONNECT_TIMEOUT
+    options._timeout = CONNECT_TIMEOUT + world * CONNECT_TIMEOUT_OF_RANK
     group = ProcessGroupGloo(store, rank, world, options)
     group._set_default_timeout(COLLECTIVE_TIMEOUT)
     return group

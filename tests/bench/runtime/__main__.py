@@ -21,12 +21,14 @@ TREE = Path(__file__).parents[3]
 Measure = Callable[[Collection[str], int], list[Row]]
 
 
-def families(quick: bool, processes: int) -> list[tuple[tuple[str, ...], Measure]]:
+def families(
+    quick: bool, processes: int, torchrun_runs: int
+) -> list[tuple[tuple[str, ...], Measure]]:
     """Row names and the function that measures them together."""
     return [
         (
             membership.NAMES,
-            lambda wanted, runs: membership.measure(wanted, runs, torchrun_runs=1 if quick else 3),
+            lambda wanted, runs: membership.measure(wanted, runs, torchrun_runs),
         ),
         (sharded.NAMES, sharded.measure),
         (steady.NAMES, lambda wanted, runs: steady.measure(wanted, runs, quick)),
@@ -37,7 +39,7 @@ def families(quick: bool, processes: int) -> list[tuple[tuple[str, ...], Measure
 
 
 def main() -> int:
-    names = [name for family, _ in families(True, world.LARGEST) for name in family]
+    names = [name for family, _ in families(True, world.LARGEST, 0) for name in family]
     parser = argparse.ArgumentParser(prog="python -m tests.bench.runtime", description=__doc__)
     parser.add_argument(
         "--only", action="append", choices=names, help="measure this row only; may be repeated"
@@ -46,6 +48,12 @@ def main() -> int:
         "--quick",
         action="store_true",
         help="two runs (torchrun: one) of a smaller job, to try the benchmark; do not quote",
+    )
+    parser.add_argument("--runs", type=int, help="of each row (default: 5, with --quick 2)")
+    parser.add_argument(
+        "--torchrun-runs",
+        type=int,
+        help="of torchrun, which needs a minute for each event (default: 3, with --quick 1)",
     )
     parser.add_argument(
         "--processes",
@@ -63,7 +71,8 @@ def main() -> int:
     # Every process of every job reads the width of its layers here.
     os.environ["BENCH_WIDTH"] = str(width)
     wanted = args.only or names
-    runs = 2 if args.quick else 5
+    runs = args.runs or (2 if args.quick else 5)
+    torchrun_runs = (1 if args.quick else 3) if args.torchrun_runs is None else args.torchrun_runs
     began = time.time()
     load = os.getloadavg()
     rows: list[Row] = []
@@ -77,7 +86,7 @@ def main() -> int:
         "load_before": load,
         "only": args.only or "all",
     }
-    for family, measure in families(args.quick, args.processes):
+    for family, measure in families(args.quick, args.processes, torchrun_runs):
         if selected := [name for name in family if name in wanted]:
             rows += measure(selected, runs)
             document = table.document(

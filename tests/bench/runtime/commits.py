@@ -108,6 +108,15 @@ def read_events(folder: Path) -> list[Commit]:
     ]
 
 
+def lost_steps(commits: Iterable[Commit]) -> int:
+    """Steps, up to the last, that were not committed in exactly one generation."""
+    eras: dict[int, set[int]] = {}
+    for commit in commits:
+        eras.setdefault(commit.step, set()).add(commit.era)
+    last = max(eras, default=0)
+    return sum(len(eras.get(step, ())) != 1 for step in range(1, last + 1))
+
+
 def lost_samples(folder: Path) -> int:
     """Micro-batches of committed steps in our journal that were not used exactly once."""
     micro_batches = json.loads((folder / "run.json").read_text())["micro_batches"]
