@@ -120,6 +120,8 @@ class Job:
         """Returns when each of `world` ranks has committed `steps` steps since `after`."""
 
         def is_steady() -> bool | None:
+            if all(process.poll() is not None for process in self.processes):
+                raise TooLong(f"the job has ended ({self.output()})")
             counts = Counter(
                 (c.rank, c.era) for c in self.commits() if c.world == world and c.time > after
             )
