@@ -129,6 +129,7 @@ def workload(cluster: Cluster, owner: str) -> Json:
     """The newest with quota, or that waits, of the object with this name."""
     items = cluster.kubectl_json("get", "workloads", "-n", RESEARCH)["items"]
     owned = [item for item in items if item["metadata"]["ownerReferences"][0]["name"] == owner]
+    assert owned, f"{owner} has no Workload"
     return dict(max(owned, key=lambda item: str(item["metadata"]["creationTimestamp"])))
 
 
@@ -225,7 +226,8 @@ def set_mode(cluster: Cluster, mode: str, reclaims: str) -> None:
 
 def has_condition(cluster: Cluster, owner: str, type_: str) -> bool:
     """Whether this condition of its newest Workload is true."""
-    entry = condition(workload(cluster, owner)["status"].get("conditions", []), type_)
+    status = workload(cluster, owner).get("status", {})
+    entry = condition(status.get("conditions", []), type_)
     return bool(entry and entry["status"] == "True")
 
 
