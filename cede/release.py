@@ -12,6 +12,7 @@ from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     DEPLOYMENTS,
+    JOBS,
     LEADER_WORKER_SETS,
     PODS,
     POLICIES,
@@ -24,7 +25,7 @@ from cede.api.objects import (
 )
 from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
 from cede.api.servers import Deployment, LeaderWorkerSet
-from cede.api.workload_identity import identity
+from cede.api.workload_identity import controller, identity
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound
 
@@ -229,6 +230,7 @@ async def _saving(
         keys |= dict.fromkeys(job_owners(key, identity(workload)), key)
     saving = dict[Key, float]()
     for namespace in {owner.namespace for owner in keys}:
+        keys |= await _of_jobs_made(client, namespace, keys)
         pods, _ = await client.list(PODS, Pod, namespace=namespace)
         for pod in filter(_is_on_node, pods):
             ends_by = (unix(pod.metadata.deletionTimestamp) or began) + END_TIMEOUT_S
@@ -236,6 +238,20 @@ async def _saving(
             if stopped and time.time() < ends_by:
                 saving[stopped] = max(ends_by, saving.get(stopped, 0.0))
     return saving
+
+
+async def _of_jobs_made(
+    client: Client, namespace: str, keys: Mapping[Owner, Key]
+) -> dict[Owner, Key]:
+    """As what the pods are found whose Job another object made, such as an AppWrapper."""
+    jobs, _ = await client.list(JOBS, MetadataOnly, namespace=namespace)
+    made = dict[Owner, Key]()
+    for job in jobs:
+        maker = controller(job)
+        stopped = keys.get(Owner(namespace, uid=maker.uid)) if maker else None
+        if stopped:
+            made[Owner(namespace, uid=job.metadata.uid)] = stopped
+    return made
 
 
 def _is_on_node(pod: Pod) -> bool:

@@ -39,8 +39,9 @@ def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
             continue
         spec = get_dict(job, "spec")
         pod = ensure_dict(spec, "template", "spec")
-        # JobSet's own default is OnFailure, which Kubernetes refuses beside a podFailurePolicy
-        pod["restartPolicy"] = pod.get("restartPolicy") or RESTART_POLICY
+        # Kubernetes refuses another one beside a podFailurePolicy. In a JobSet of a user
+        # `job_set_complaints` refused it; users of a TrainJob cannot change that of its runtime
+        pod["restartPolicy"] = RESTART_POLICY
         spec.setdefault("backoffLimit", BACKOFF_LIMIT)
         count_delays_per_index(spec)
         prepare_pods(job, env)

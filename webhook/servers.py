@@ -20,6 +20,8 @@ from webhook.json_fields import (
 )
 from webhook.kinds import DEPLOYMENT, LEADER_WORKER_SET
 
+REPLICAS = "spec.replicas"
+
 
 def is_server(job: Json | None) -> bool:
     """True for one with the annotation cede.dev/sizes."""
@@ -40,11 +42,17 @@ def server_complaints(job: Json) -> Iterator[str]:
         yield f"{path}: {error}"
         return
     low, high = allowed[0], allowed[-1]
+    _, kind = get_group_kind(job)
     if len(allowed) != high - low + 1:
-        _, kind = get_group_kind(job)
         yield f"{path} has gaps, but a {kind} gives replicas one by one: write {low}-{high}"
     for field, count in _numbers(job):
-        if count and not low <= count <= high:
+        if _is_ceded(job) and field == REPLICAS and 0 < count < low:
+            yield (
+                f"{path} begins at {low}, but the {kind} has ceded all but {count} of its "
+                f"replicas: let it begin at {count} until it has them back, or first set the label "
+                f"{SERVER}: {WHOLE}, with which it asks for all of them at once"
+            )
+        elif count and not low <= count <= high:
             yield (
                 f"{field} is {count}, which is not one of the sizes {low} to {high}: use one of "
                 f"them, or change {SIZES}"
@@ -53,10 +61,14 @@ def server_complaints(job: Json) -> Iterator[str]:
 
 def _numbers(job: Json) -> Iterator[tuple[str, int]]:
     """The fields that say how many replicas it has, and gets back if it has ceded some."""
-    yield "spec.replicas", get_replicas(job)
-    if get_label(job, SERVER) == CEDED:
+    yield REPLICAS, get_replicas(job)
+    if _is_ceded(job):
         noted = sizes.parse_one(get_annotation(job, DESIRED_SIZE)) or 0
         yield f"the desired number of replicas (metadata.annotations[{DESIRED_SIZE}])", noted
+
+
+def _is_ceded(job: Json) -> bool:
+    return get_label(job, SERVER) == CEDED
 
 
 def get_replicas(job: Json) -> int:
@@ -92,7 +104,7 @@ def note_replicas(job: Json, old: Json | None) -> None:
 def _desired(job: Json, old: Json | None) -> int | None:
     """The number that the user wants of a server that has ceded: a changed number of replicas, or
     else a changed note; None for one that has not."""
-    if old is None or get_label(old, SERVER) != CEDED:
+    if old is None or not _is_ceded(old):
         return None
     if get_replicas(job) != get_replicas(old):
         return get_replicas(job)

@@ -1,8 +1,11 @@
-"""A JobSet trains on with the pods of its surplus, which grows and cedes as any elastic job."""
+"""A JobSet trains on with the pods of its surplus, which grows and cedes as any elastic job. Kueue
+alone takes the surplus first."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +17,7 @@ from deploy.demo.figures import account, merged
 from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line, Step
 from tests.e2e.conftest import (
+    CLAIM,
     RESEARCH,
     apply,
     claim,
@@ -34,6 +38,11 @@ pytestmark = [
 # the fixture of tests/conftest.py
 Cluster = Any
 NAME = "gpt"
+SURPLUS = f"{NAME}-surplus"
+WAITS = (
+    "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); signal.pause()"
+)
+"""A program that ends when it is told to."""
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -110,10 +119,17 @@ def make_surplus(cluster: Cluster, name: str) -> None:
     subprocess.run(command, check=True, cwd=TREE, env=env)
 
 
+def set_active(cluster: Cluster, owner: str, *, active: bool) -> None:
+    name = workload(cluster, owner)["metadata"]["name"]
+    patch = json.dumps({"spec": {"active": active}})
+    cluster.kubectl("patch", "workload", "-n", RESEARCH, name, "--type=merge", "-p", patch)
+
+
 def workload(cluster: Cluster, owner: str) -> Json:
     """The newest with quota, or that waits, of the object with this name."""
     items = cluster.kubectl_json("get", "workloads", "-n", RESEARCH)["items"]
     owned = [item for item in items if item["metadata"]["ownerReferences"][0]["name"] == owner]
+    assert owned, f"{owner} has no Workload"
     return dict(max(owned, key=lambda item: str(item["metadata"]["creationTimestamp"])))
 
 
@@ -130,7 +146,7 @@ def test_a_job_set_grows_cedes_and_grows_again_by_its_surplus(lent: Cluster) -> 
     [cession] = lent.kubectl_json("get", "cessions")["items"]
     [target] = cession["spec"]["targets"]
     [status] = cession["status"]["targets"]
-    assert (target["job"], target["toSize"]) == ("gpt-surplus", 0)
+    assert (target["job"], target["toSize"]) == (SURPLUS, 0)
     assert status["cededTime"], status
     run.trains_on(2)
 
@@ -139,13 +155,9 @@ def test_a_job_set_grows_cedes_and_grows_again_by_its_surplus(lent: Cluster) -> 
     run.check_nothing_lost()
 
     # the base is stopped by hand: its surplus waits for it
-    base = workload(lent, NAME)["metadata"]["name"]
-    activate = ("patch", "workload", "-n", RESEARCH, base, "--type=merge", "-p")
-    lent.kubectl(*activate, '{"spec": {"active": false}}')
-    lent.until(
-        lambda: not workload(lent, "gpt-surplus")["spec"]["active"], "the surplus to wait", 60
-    )
-    lent.kubectl(*activate, '{"spec": {"active": true}}')
+    set_active(lent, NAME, active=False)
+    lent.until(lambda: not workload(lent, SURPLUS)["spec"]["active"], "the surplus to wait", 60)
+    set_active(lent, NAME, active=True)
     run.trains_on(4)
     run.check_nothing_lost()
 
@@ -154,9 +166,9 @@ def test_a_job_set_grows_cedes_and_grows_again_by_its_surplus(lent: Cluster) -> 
     def both_have_ended() -> bool:
         """The scheduler may stop the surplus before its last pod has ended."""
         base = lent.kubectl_json("get", "jobset", "-n", RESEARCH, NAME)
-        surplus = lent.kubectl_json("get", "job", "-n", RESEARCH, "gpt-surplus")
+        surplus = lent.kubectl_json("get", "job", "-n", RESEARCH, SURPLUS)
         is_complete = condition(surplus["status"].get("conditions", []), "Complete")
-        is_over = is_complete or not workload(lent, "gpt-surplus")["spec"]["active"]
+        is_over = is_complete or not workload(lent, SURPLUS)["spec"]["active"]
         return bool(condition(base["status"].get("conditions", []), "Completed") and is_over)
 
     lent.until(both_have_ended, "both to end", 120)
@@ -190,3 +202,58 @@ def test_a_train_job_under_restart_does_the_same(lent: Cluster) -> None:
     trains_on(4)
     numbers = [line["step"] for line in restarted_steps(folder)]
     assert numbers == [*range(1, len(numbers) + 1)]
+
+
+# --- Kueue alone ----------------------------------------------------------------------------------
+@pytest.fixture
+def observed(lent: Cluster) -> Iterator[Cluster]:
+    """Kueue preempts by its own rules."""
+    set_mode(lent, "Observe", reclaims="Any")
+    yield lent
+    set_mode(lent, "Enforce", reclaims="Never")
+
+
+def set_mode(cluster: Cluster, mode: str, reclaims: str) -> None:
+    patch = json.dumps({"spec": {"mode": mode}})
+    cluster.kubectl("patch", "clusterpolicy", names.POLICY_NAME, "--type=merge", "-p", patch)
+
+    def probe() -> bool:
+        queue = cluster.kubectl_json("get", "clusterqueue", CLAIM[0])
+        return bool(queue["spec"]["preemption"]["reclaimWithinCohort"] == reclaims)
+
+    cluster.until(probe, f"the queues to be those of mode {mode}", 60)
+
+
+def has_condition(cluster: Cluster, owner: str, type_: str) -> bool:
+    """Whether this condition of its newest Workload is true."""
+    status = workload(cluster, owner).get("status", {})
+    entry = condition(status.get("conditions", []), type_)
+    return bool(entry and entry["status"] == "True")
+
+
+def test_kueue_alone_takes_the_surplus_and_not_its_base_though_that_was_admitted_later(
+    observed: Cluster,
+) -> None:
+    """Both are of the same size: Kueue takes the lower class first, and only then the younger."""
+
+    def wait_for_admission(owner: str) -> None:
+        observed.until(lambda: has_condition(observed, owner, "Admitted"), f"{owner} to run", 60)
+
+    notes = {names.SIZES: "2,4", names.GRACE: "5s"}
+    base = job_set_of(job_of(NAME, ["python", "-c", WAITS], notes))
+    observed.until(lambda: apply(observed, base), "the JobSet", 60)
+    wait_for_admission(NAME)
+    make_surplus(observed, NAME)
+    wait_for_admission(SURPLUS)
+    set_active(observed, NAME, active=False)
+    observed.until(lambda: not has_condition(observed, NAME, "Admitted"), "the base to stop", 60)
+    set_active(observed, NAME, active=True)
+    wait_for_admission(NAME)
+
+    claim(observed, 2)
+    observed.until(lambda: has_condition(observed, SURPLUS, "Preempted"), "Kueue to preempt", 60)
+    let_claim_run(observed)
+    assert has_condition(observed, NAME, "Admitted")
+    assert not has_condition(observed, NAME, "Preempted")
+    assert not observed.kubectl_json("get", "cessions")["items"]
+    end_claim(observed)

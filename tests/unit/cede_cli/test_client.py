@@ -73,7 +73,7 @@ async def test_the_page_is_run_as_it_is(server: ApiServer, config: str) -> None:
         ["gpt", "Waiting", "0"],
         ["train", "Waiting", "0"],
     ]
-    assert any("allowed sizes 2-8" in line for line in lines[2:-2])
+    assert any("allowed sizes 2,4,8" in line for line in lines[2:-2])
     assert lines[-2:] == [
         "8",
         "there is no Job nobody in namespace vision: see `cede jobs -n vision`",

@@ -126,13 +126,19 @@ async def test_release_activates_workloads_that_a_cession_stopped(
     )
 
 
-@pytest.mark.parametrize("ended", ["deleted", "failed"])
+@pytest.mark.parametrize(("kind", "ended"), [("TrainJob", "deleted"), ("MPIJob", "failed")])
 async def test_a_stopped_job_runs_again_once_its_pods_have_ended(
-    server: ApiServer, cede: Run, ended: str
+    server: ApiServer, cede: Run, kind: str, ended: str
 ) -> None:
-    """Of a TrainJob: its pods name its Workload. Everything else is done before."""
-    put_stopped(server, "TrainJob", "uid-train-job")
+    """Pods of a TrainJob name its Workload, those of an MPIJob's launcher only the Job that it
+    made. Everything else is done before."""
+    put_stopped(server, kind, "uid-it")
     saving = pod_of_train_job(deleted=time.time() + 60)
+    if kind == "MPIJob":
+        del saving["metadata"]["annotations"]
+        maker = {"kind": kind, "name": "it", "uid": "uid-it", "controller": True}
+        launcher = {"name": "it", "namespace": "research", "uid": "uid-job"}
+        server.put(JOBS, {"metadata": launcher | {"ownerReferences": [maker]}, "spec": {}})
     server.put(PODS, saving)
     looks = asyncio.Queue[web.Request]()
 

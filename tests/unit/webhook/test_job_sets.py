@@ -143,7 +143,15 @@ def test_its_pods_are_never_restarted_as_kubernetes_demands(policy: str | None) 
     assert update(after, users(job_set())) == after
 
 
-def test_another_restart_policy_is_refused() -> None:
+def test_the_pods_of_a_train_job_are_never_restarted_whatever_its_runtime_says() -> None:
+    """Its user cannot change the runtime; Kubernetes would refuse the Job, and nobody would say so.
+    The launcher restarts scripts that fail."""
+    after = create(job_set(restartPolicy="OnFailure"))
+    assert pod_of(after)["restartPolicy"] == "Never"
+    assert update(after, job_set(restartPolicy="OnFailure")) == after
+
+
+def test_another_restart_policy_is_refused_in_a_job_set_of_a_user() -> None:
     assert complaints(AdmissionRequest(users(job_set(restartPolicy="OnFailure")), team=TEAM)) == [
         "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy is OnFailure: pods with "
         "the label cede.dev/elastic need Never, set that or remove the label"

@@ -155,6 +155,21 @@ def test_a_server_that_has_ceded_gets_back_no_more_than_its_sizes_allow(
     assert complaints(AdmissionRequest(deepcopy(made), made, "ada", TEAM)) == []
 
 
+@pytest.mark.parametrize("file", [ceded(), server()], ids=["of the server", "of its user"])
+def test_sizes_that_begin_above_what_a_server_kept_are_refused_by_what_it_ceded(file: Json) -> None:
+    raised = {names.SIZES: "3-4"}
+    made = update(ceded(), changed(file, notes=raised))
+    assert complaints(AdmissionRequest(made, ceded(), "ada", TEAM)) == [
+        "metadata.annotations[cede.dev/sizes] begins at 3, but the Deployment has ceded all but 2 "
+        "of its replicas: let it begin at 2 until it has them back, or first set the label "
+        "cede.dev/server: whole, with which it asks for all of them at once"
+    ]
+    released = ceded()
+    released["metadata"]["labels"][names.SERVER] = names.WHOLE
+    whole = update(ceded(), released)
+    assert complaints(AdmissionRequest(changed(whole, notes=raised), whole, "ada", TEAM)) == []
+
+
 def test_whoever_says_that_it_is_whole_gives_it_all_back() -> None:
     """`cede release` does, while the webhook runs."""
     released = changed(ceded(), 4)

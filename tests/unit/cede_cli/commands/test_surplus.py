@@ -76,6 +76,16 @@ async def test_a_surplus_is_made_in_the_queue_of_its_base_and_below_it(
     assert "controller" not in owner
 
 
+@pytest.mark.parametrize(("base", "lower"), [(100, "training"), (50, "sweep"), (30, "sweep")])
+async def test_it_has_the_next_class_below_its_base_so_kueue_takes_it_first(
+    server: ApiServer, cede: Run, base: int, lower: str
+) -> None:
+    """Kueue preempts the lower class first (Kueue: pkg/scheduler/preemption/common/ordering.go)."""
+    put(server, priority=base)
+    assert (await cede("surplus", "gpt"))[0] == 0
+    assert made(server)["metadata"]["labels"][names.PRIORITY_CLASS] == lower
+
+
 async def test_that_of_a_train_job_follows_the_train_job(server: ApiServer, cede: Run) -> None:
     """Kueue queues it, and not the JobSet that Trainer makes of it."""
     put(server, owner=TRAIN_JOB)
