@@ -51,12 +51,13 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/integration/test_ledger.py tests/integration/test_explained_causes.py \
 		tests/integration/test_governance_change.py tests/integration/test_governance_failure.py \
 		tests/integration/test_governance_sharing.py tests/integration/test_accelerators_policy.py \
-		tests/integration/test_raw_elastic.py \
+		tests/integration/test_raw_elastic.py tests/integration/test_governance_gang.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py \
-		tests/e2e/test_cession.py tests/e2e/test_comeback.py
+		tests/e2e/test_cession.py tests/e2e/test_comeback.py tests/e2e/test_growth.py \
+		tests/e2e/test_local_cluster.py
 	@CEDE_KINDS=1 CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py

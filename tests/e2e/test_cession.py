@@ -131,6 +131,7 @@ def kill(cluster: Cluster, component: str) -> None:
     cluster.kubectl("delete", "pod", "-n", "cede-system", "-l", selector, *force)
 
 
+@LONG
 def test_the_preemptor_runs_and_the_target_trains_on(cluster: Cluster, last_step: int) -> None:
     known = len(cessions(cluster))
     create_preemptor(cluster)
@@ -140,6 +141,7 @@ def test_the_preemptor_runs_and_the_target_trains_on(cluster: Cluster, last_step
     assert spec["reason"] == "ReclaimOwnQuota"
 
 
+@LONG
 def test_a_killed_scheduler_pod_does_not_stop_the_cession(cluster: Cluster, last_step: int) -> None:
     known = len(cessions(cluster))
     with frozen_cession(cluster):

@@ -122,6 +122,7 @@ def begins(tool: Training) -> list[int]:
     return [int(line.split("begins after step")[1].split('"')[0]) for line in lines]
 
 
+@LONG
 def test_a_pod_group_runs_again_when_its_pods_are_made_again(jobs: Cluster) -> None:
     make_group(jobs, "a")
     jobs.until(lambda: len(running(jobs, "a")) == 8, "the eight pods to run", 90)

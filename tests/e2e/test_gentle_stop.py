@@ -37,7 +37,8 @@ ADDED = ("JobSet", "TrainJob")
 """Kinds whose controllers are added for these tests."""
 MATRIX = [
     pytest.param("Job", "python"),
-    pytest.param("Job", "torchrun"),
+    # `make demo` shows it too
+    pytest.param("Job", "torchrun", marks=LONG),
     pytest.param("Pod", "python", id="group of pods-python"),
     pytest.param("Pod", "torchrun", id="group of pods-torchrun", marks=LONG),
     pytest.param("Deployment", "python"),

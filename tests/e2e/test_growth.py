@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.e2e.training import Training
+from tests.marks import LONG
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -40,6 +41,7 @@ def lent(cluster: Cluster) -> Iterator[Training]:
     cluster.without_teams()
 
 
+@LONG
 def test_the_growth_of_an_owner_is_a_claim(cluster: Cluster, lent: Training) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=elastic_job("vision", "2-4", 4))
     owner = Training(cluster, "vision", "gpt")

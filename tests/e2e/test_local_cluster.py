@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json, condition
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
@@ -113,6 +114,7 @@ def test_a_pod_reaches_a_service_by_name_and_torch_by_its_mount(cluster: Cluster
 
 
 # --- nodes ----------------------------------------------------------------------------------------
+@LONG
 def test_a_node_without_network_is_noticed_and_comes_back(cluster: Cluster) -> None:
     cluster.cut("n2")
     try:

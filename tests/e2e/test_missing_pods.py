@@ -16,7 +16,7 @@ import yaml
 from cede.api.objects import Json
 from deploy.demo.figures import merged
 from tests.e2e.training import INDEX, Training
-from tests.marks import HAS_LONG_FAULTS, LONG_FAULTS
+from tests.marks import HAS_LONG_FAULTS, LONG, LONG_FAULTS
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -70,6 +70,7 @@ def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> N
     cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 180)
 
 
+@LONG
 def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: int) -> None:
     """The other pods train on meanwhile."""
     limit = ("quota", "three", "-n", "research")

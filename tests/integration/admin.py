@@ -58,6 +58,10 @@ class Admin:
 
     def apply_team(self, name: str, accelerators: int, **spec: Any) -> None:
         """Applies an allocation that owns these accelerators, and waits until it is observed."""
+        # the test before may have had a team of this name
+        self.cluster.until(
+            lambda: name not in namespaces_that_end(self.cluster), f"{name} to be gone", TIMEOUT_S
+        )
         quotas = [{"instanceType": TYPE, "accelerators": accelerators}]
         self._apply("ComputeAllocation", name, {"quotas": quotas, **spec})
 
@@ -235,8 +239,6 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
     admin = Admin(cluster)
     # a fixture that failed leaves its teams
     cluster.without_teams()
-    # the test before may have had teams of the same names
-    cluster.until(lambda: not namespaces_that_end(cluster), "namespaces to end", TIMEOUT_S)
     try:
         admin.apply_policy()
         yield admin

@@ -282,6 +282,7 @@ def test_a_job_that_the_webhook_missed(admin: Admin) -> None:
 
 
 # --- the last one, because nothing is admitted meanwhile ------------------------------------------
+@LONG
 def test_kueue_is_down(plain: Any) -> None:
     deployment = ("deployment", "kueue-controller-manager", "-n", "kueue-system")
     plain.kubectl("scale", *deployment, "--replicas=0")

@@ -8,8 +8,9 @@ import pytest
 from cede.api.objects import Json
 from tests.integration.admin import Admin, condition_of, governed
 from tests.integration.kueue_configuration import kueue_configured_by
+from tests.marks import LONG
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, LONG]
 TEAM = "gov-gang"
 
 

@@ -158,11 +158,12 @@ def unallocated_accelerators(admin: Admin) -> str:
 
 
 # --- weights --------------------------------------------------------------------------------------
+@LONG
 @pytest.mark.parametrize(
     ("idle_compute", "expected"),
     [
         pytest.param("FairShare", range(12, 15), id="by weight, three to one"),
-        pytest.param("FirstCome", range(7, 10), id="without weights", marks=LONG),
+        pytest.param("FirstCome", range(7, 10), id="without weights"),
     ],
 )
 def test_weights_decide_who_gets_freed_capacity(

@@ -105,6 +105,18 @@ def test_an_edit_is_reverted_within_seconds_and_reported(
         assert "was changed by somebody: " in sentence
 
 
+def test_the_quota_controller_does_not_own_what_the_scheduler_writes(admin: Admin) -> None:
+    queue = admin.cluster.kubectl_json("get", "clusterqueue", TEAM, "--show-managed-fields")
+    own_entries = [
+        entry
+        for entry in queue["metadata"]["managedFields"]
+        if entry["manager"] == "cede-quota-controller" and entry["operation"] == "Apply"
+    ]
+    assert own_entries
+    for entry in own_entries:
+        assert "f:queueingStrategy" not in entry["fieldsV1"].get("f:spec", {})
+
+
 # --- conflicts and settings -----------------------------------------------------------------------
 def test_a_second_allocation_of_a_team_is_reported_and_recovers(admin: Admin) -> None:
     second = "gov-second"
