@@ -74,6 +74,10 @@ NO_INNER_LOOP = (
     "a step has no samples of its own: iterate over its micro-batches, `for batch in step`, and "
     "use batch.indices"
 )
+NO_DATA = (
+    "the session was given no data: give it, Session(data=...), or use the batches of "
+    "session.loader or session.streams"
+)
 SYNC_BATCH_NORM = (
     "SyncBatchNorm does not see the samples of other workers here: use BatchNorm, which is alike "
     "at every size, or GroupNorm"

@@ -16,10 +16,12 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from elastic_runtime import messages, script_checks, session_checks
-from elastic_runtime.data.map_dataset import Indexed, Loader
-from elastic_runtime.data.streams import OpenStream, Streams
+from elastic_runtime.data import given_data
+from elastic_runtime.data.map_dataset import Indexed
+from elastic_runtime.data.streams import OpenStream
 from elastic_runtime.json_logging import log_for_people, log_to
 from elastic_runtime.state.optimizers import Optimizers, by_name
 from elastic_runtime.strategies.base import Strategy
@@ -35,6 +37,7 @@ from elastic_runtime.training.loss_scaling import LossScaling
 from elastic_runtime.training.options import CheckpointOptions, DataOptions
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.rank_lifecycle import RankLifecycle
+from elastic_runtime.training.session_data import loader, source_of, streams
 from elastic_runtime.training.state import TrainingState
 from elastic_runtime.training.stateful import LRScheduler, Stateful
 from elastic_runtime.training.step import Step
@@ -55,8 +58,10 @@ class Session:
         optimizer: of the model's parameters; several as a list or by name, which all step when a
             step is committed. Each trained parameter is in one of them.
         micro_batches: of one step, at every size; at least as many as the job will have ranks.
-        micro_batch_size: samples of each.
-        samples: size of the dataset; not needed with `loader` or `streams`.
+        micro_batch_size: samples of each; by default the batch_size of `data`, or 1.
+        data: for `step.data`: a DataLoader, of which the session takes all but the order; a
+            map-style dataset; or a function that opens streams, as `session.streams` takes it.
+        samples: size of the dataset; not needed with `data`, `loader` or `streams`.
         seed: decides on the order of samples and on random draws.
         checkpoint: a directory that all pods share; saved on request, after shrinks, before stops.
         save_every: steps between two further saves; 0: none.
@@ -64,6 +69,7 @@ class Session:
         keep_every: beside them the first of every so many steps stays; 0: none.
         local_checkpoint: a directory on each pod's own disk, where each pod saves its part.
         local_save_every: steps between two of them; 0: none.
+        clip: the norm to which the gradient of each step is clipped, as by `step.clip`.
         lr_schedulers: the session steps each when a step is committed; do not step them yourself.
         stateful: other objects with a state_dict that are saved and sent with the state.
         grad_scaler: torch's GradScaler, for float16; the session applies, updates and saves it.
@@ -81,7 +87,8 @@ class Session:
         optimizer: Optimizer | Sequence[Optimizer] | Mapping[str, Optimizer],
         *,
         micro_batches: int,
-        micro_batch_size: int = 1,
+        micro_batch_size: int | None = None,
+        data: DataLoader[Any] | Indexed | OpenStream | None = None,
         samples: int | None = None,
         seed: int = 0,
         checkpoint: str | Path | None = None,
@@ -90,6 +97,7 @@ class Session:
         keep_every: int = 0,
         local_checkpoint: str | Path | None = None,
         local_save_every: int = 0,
+        clip: float | None = None,
         lr_schedulers: Sequence[LRScheduler] = (),
         stateful: Sequence[Stateful] = (),
         grad_scaler: torch.amp.GradScaler | None = None,
@@ -104,12 +112,15 @@ class Session:
             checkpoint, save_every, local_checkpoint, local_save_every, keep, keep_every
         )
         scaling = LossScaling(grad_scaler)
+        size = given_data.micro_batch_size(data, micro_batch_size)
         script_checks.raise_mistakes(
             [
                 *(link.job_mistakes(micro_batches) if link else ()),
                 *session_checks.session_mistakes(
-                    model, optimizer, samples, micro_batches, micro_batch_size, self.strategy
+                    model, optimizer, samples, micro_batches, size, self.strategy
                 ),
+                *given_data.mistakes(data, samples, micro_batch_size),
+                *session_checks.clip_mistakes(clip),
                 *session_checks.lr_scheduler_mistakes(lr_schedulers),
                 *scaling.mistakes(model, stateful),
                 *options.mistakes(),
@@ -122,15 +133,15 @@ class Session:
             log_for_people(sys.stderr)
         lifecycle = RankLifecycle(link)
         saver = options.make_saver(lambda **figures: lifecycle.send(messages.Progress(**figures)))
-        data = DataOptions(int(samples or 0), int(micro_batches), int(micro_batch_size), int(seed))
+        numbers = DataOptions(int(samples or 0), int(micro_batches), int(size), int(seed))
         self._state = TrainingState(
-            model, Optimizers(by_name(optimizer)), lr_schedulers, stateful, data, saver, scaling
+            model, Optimizers(by_name(optimizer)), lr_schedulers, stateful, numbers, saver, scaling
         )
         self.model = model
         self.device = self._state.device
-        self.micro_batches = data.micro_batches
-        self.micro_batch_size = data.micro_batch_size
-        self.seed = data.seed
+        self.micro_batches = numbers.micro_batches
+        self.micro_batch_size = numbers.micro_batch_size
+        self.seed = numbers.seed
         self._parts = Parts(
             self._state,
             self.strategy,
@@ -140,10 +151,13 @@ class Session:
             lifecycle,
         )
         self._transaction = StepTransaction(self._parts)
+        self._transaction.max_norm = clip
         self._generations = GenerationChange(self._parts, self._transaction)
         self._evaluation = Evaluation(self._parts, self._transaction, self._generations)
         self._loop = StepLoop(self._parts, self._transaction, self._generations)
         self.strategy.attach(self._state)
+        if data is not None:
+            self._transaction.source = source_of(self, data)
 
     # --- what a script may read -------------------------------------------------------------------
 
@@ -192,47 +206,13 @@ class Session:
 
     @property
     def gradient_norm(self) -> float | None:
-        """Of the last committed step, before it was clipped. None without `step.clip`."""
+        """Of the last committed step, before it was clipped. None if it was not."""
         return self._state.gradient_norm
 
     @property
     def samples(self) -> int:
         """Size of the dataset; 0 if samples come from streams."""
         return self._state.data.samples
-
-    # --- data -------------------------------------------------------------------------------------
-    def loader(self, dataset: Indexed, **options: Any) -> Loader:
-        """Micro-batches of a map-style dataset.
-
-        Args:
-            dataset: with a length, and samples by index.
-            options: DataLoader's, such as num_workers, collate_fn and pin_memory.
-
-        Returns:
-            a Loader for the loop over steps.
-
-        Raises:
-            ValueError: for an empty dataset, one without a length, and an option that decides on
-                the order of samples or on randomness.
-        """
-        loader = Loader(self, dataset, **options)
-        self._state.data.samples = loader.samples
-        return loader
-
-    def streams(self, open_stream: OpenStream, **options: Any) -> Streams:
-        """Micro-batches of data that can only be read in sequence.
-
-        Args:
-            open_stream: called with (number, count, epoch), it returns the samples of that stream.
-            options: only `collate_fn`, as DataLoader's.
-
-        Returns:
-            Streams for the loop over steps.
-        """
-        streams = Streams(self, open_stream, **options)
-        self._transaction.streams = streams
-        self._state.stateful.append(streams)
-        return streams
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -287,6 +267,8 @@ class Session:
         """
         return self._loop.commit()
 
+    loader = loader
+    streams = streams
     evaluate = evaluate
     keep_best = keep_best
 

@@ -28,11 +28,12 @@ OTHER_NAMES = {
         "gradient_accumulation_steps",
     ),
     "optimizer=[...]": ("optimizers", "optims"),
-    "samples=len(dataset)": ("data", "dataset", "train_dataset", "num_samples"),
-    "session.loader(dataset)": ("loader", "dataloader", "train_loader", "train_dataloader"),
+    "samples=len(dataset)": ("num_samples",),
+    "data=...": ("dataset", "train_dataset"),
+    "data=DataLoader(...)": ("loader", "dataloader", "train_loader", "train_dataloader"),
     "checkpoint=...": ("checkpoint_dir", "checkpoint_path", "output_dir", "save_dir"),
     "session.steps(number)": ("steps", "max_steps", "num_steps", "until", "epochs", "num_epochs"),
-    "step.clip(norm) in the loop": ("clip", "grad_clip", "max_norm", "max_grad_norm"),
+    "clip=...": ("grad_clip", "max_norm", "max_grad_norm", "gradient_clip_val"),
     "model.to(device) before": ("device",),
     "grad_scaler=torch.amp.GradScaler(device.type)": (
         "scaler",
@@ -277,6 +278,11 @@ def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) ->
             f"keep_every is {keep_every} without checkpoint: set checkpoint to a directory that "
             "all pods share"
         )
+
+
+def clip_mistakes(clip: Any) -> Iterator[str]:
+    if clip is not None and not (isinstance(clip, int | float) and clip > 0):
+        yield f"clip is {clip!r}: give the norm to which the gradient is clipped, above 0"
 
 
 def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:

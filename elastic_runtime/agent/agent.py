@@ -14,10 +14,11 @@ from elastic_runtime.agent import control_server, peers
 from elastic_runtime.agent.coordinator_client import CoordinatorClient
 from elastic_runtime.agent.hang_detection import PausableClock
 from elastic_runtime.agent.leadership import DECISION_INTERVAL_S, Leadership
+from elastic_runtime.agent.native_stacks import py_spy_dump
 from elastic_runtime.agent.request_router import RequestRouter
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_pool import WorkerPool
-from elastic_runtime.agent.worker_process import WorkerProcess, py_spy_dump
+from elastic_runtime.agent.worker_process import WorkerProcess
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 
 log = logging.getLogger(__name__)

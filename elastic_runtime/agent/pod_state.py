@@ -47,7 +47,7 @@ class PodState:
         """
         match message:
             case messages.Ready():
-                worker.ready = True
+                worker.receive_ready()
                 self.newest_generation = max(self.newest_generation, message.newest_generation)
                 self.ready = all(other.ready for other in workers)
             case StoreOpened():

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -50,7 +49,6 @@ CPU_SAMPLES = 17
 STACKS_TIMEOUT_S = 0.1
 # Bytes of one message, and of the stacks of a process.
 MAX_BYTES = MAX_TEXT
-PY_SPY_TIMEOUT_S = 1.0
 
 
 class WorkerProcess:
@@ -111,6 +109,12 @@ class WorkerProcess:
             if not self.listens:
                 self._alive_at = self._pinged_at
             self.send(Ping())
+
+    def receive_ready(self) -> None:
+        """Its first ping may have waited for as long as it imported torch, which is no silence."""
+        self.ready = True
+        if not self.listens and self._pinged_at is not None:
+            self._alive_at = self._pinged_at = self._clock()
 
     def receive_pong(self) -> None:
         self.listens = True
@@ -271,29 +275,3 @@ async def spawn(
     worker.output = output
     worker.send(StacksFile(stacks))
     return worker
-
-
-async def py_spy_dump(pid: int) -> str:
-    """The stacks with native frames, by py-spy; empty where py-spy is not installed."""
-    if not shutil.which("py-spy"):
-        return ""
-    try:
-        spy = await asyncio.create_subprocess_exec(
-            "py-spy",
-            "dump",
-            "--nonblocking",
-            "--native",
-            "--pid",
-            str(pid),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-    except OSError:
-        return ""
-    try:
-        async with asyncio.timeout(PY_SPY_TIMEOUT_S):
-            return (await spy.communicate())[0].decode(errors="replace")
-    except TimeoutError:
-        spy.kill()
-        await spy.wait()
-        return ""

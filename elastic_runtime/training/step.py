@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import torch
 
 from elastic_runtime import collective_checks, evaluation_checks, loss_checks, script_checks
 from elastic_runtime.data import batch_assignment, random_state
+from elastic_runtime.data.map_dataset import OneStep
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.strategies.base import Pass
 from elastic_runtime.training import collectives, loss_weights, whole_batch
@@ -33,6 +34,13 @@ class Batch:
     contributes: bool = True
 
 
+class Source(Protocol):
+    """Data of the session."""
+
+    def batches(self, step: OneStep) -> Iterator[Any]:
+        """This rank's micro-batches of the step, collated."""
+
+
 class Step:
     """Iterate over it for this rank's micro-batches, and pass the loss of each to `backward`.
 
@@ -41,12 +49,13 @@ class Step:
         contributes: of the micro-batch that the script has taken, as in `Batch`.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, source: Source | None, max_norm: float | None) -> None:
         self._parts = parts
+        self._source = source
         self.number = parts.state.step
         self.losses = loss_weights.StepLosses(parts.state.data.micro_batches, parts.state.device)
         # The norm to clip the gradient to.
-        self.max_norm: float | None = None
+        self.max_norm = max_norm
         self.contributes = True
         self._scheduler_counts = script_checks.step_counts(parts.state.lr_schedulers)
         # The micro-batch that still needs its backward pass.
@@ -67,6 +76,14 @@ class Step:
     def indices(self) -> NoReturn:
         """Of a micro-batch only. Raises Mistake."""
         raise Mistake(script_checks.NO_INNER_LOOP)
+
+    @property
+    def data(self) -> Iterator[Any]:
+        """This rank's micro-batches of the session's `data`, in the order of their numbers,
+        collated. ValueError if the session was given no data."""
+        if self._source is None:
+            raise Mistake(script_checks.NO_DATA)
+        return self._source.batches(self)
 
     @property
     def loss(self) -> torch.Tensor:
@@ -205,7 +222,8 @@ class Step:
     def clip(self, max_norm: float) -> None:
         """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.
 
-        It happens when the step is committed; `session.gradient_norm` is the norm before.
+        It happens when the step is committed; `session.gradient_norm` is the norm before. For a
+        norm that is the same in all steps use `Session(clip=...)`.
 
         Args:
             max_norm: in the unit of the gradient of the mean loss.

@@ -19,7 +19,7 @@ from elastic_runtime.training import loss_scaling, loss_weights, replica_check
 from elastic_runtime.training.collectives import Stage
 from elastic_runtime.training.evaluation_results import EvaluationResults
 from elastic_runtime.training.parts import Parts
-from elastic_runtime.training.step import Step
+from elastic_runtime.training.step import Source, Step
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,9 @@ class StepTransaction:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.streams: Streams | None = None
+        # Of every step: where `step.data` reads, and the norm to clip the gradient to.
+        self.source: Source | None = None
+        self.max_norm: float | None = None
         self.gradients_reduced = False
         # In flight; None between two steps.
         self.step: Step | None = None
@@ -62,7 +65,7 @@ class StepTransaction:
         self._compared_in = 0
 
     def begin(self) -> Step:
-        step = Step(self._parts)
+        step = Step(self._parts, self.source, self.max_norm)
         self.step = step
         self.steps_begun += 1
         self.resume()

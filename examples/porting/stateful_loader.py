@@ -48,17 +48,15 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 session = Session(
     model,
     optimizer,
+    data=lambda number, count, epoch: StatefulDataLoader(
+        Records(range(number, SHARDS, count)), batch_size=None, num_workers=1
+    ),
     micro_batches=4,
     micro_batch_size=4,
     checkpoint=args.out / "save",
     save_every=50,
     journal=args.out,
 )
-streams = session.streams(
-    lambda number, count, epoch: StatefulDataLoader(
-        Records(range(number, SHARDS, count)), batch_size=None, num_workers=1
-    )
-)
 for step in session.steps(args.steps):
-    for values, means in streams.batches(step):
+    for values, means in step.data:
         step.backward(functional.mse_loss(model(values), means))

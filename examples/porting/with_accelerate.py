@@ -8,6 +8,7 @@ import torch
 from made_up import Digits
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader
 
 from elastic_runtime import Session
 
@@ -21,18 +22,18 @@ model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
 
+loader = DataLoader(Digits(), batch_size=4, shuffle=True, num_workers=2)
 session = Session(
     model,
     optimizer,
-    lr_schedulers=[scheduler],
+    data=loader,
     micro_batches=8,
-    micro_batch_size=4,
+    clip=1.0,
+    lr_schedulers=[scheduler],
     checkpoint=args.out / "save",
     save_every=50,
     journal=args.out,
 )
-loader = session.loader(Digits(), num_workers=2)
 for step in session.steps(args.steps):
-    for images, labels in loader.batches(step):
+    for images, labels in step.data:
         step.backward(functional.cross_entropy(model(images), labels))
-    step.clip(1.0)

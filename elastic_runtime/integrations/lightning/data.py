@@ -4,12 +4,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from elastic_runtime.data import given_data
 from elastic_runtime.data.map_dataset import Loader
 from elastic_runtime.integrations.lightning import mistakes
 from elastic_runtime.session import Session
-
-# Options of a DataLoader that a session takes over as they are.
-OPTIONS = ("num_workers", "collate_fn", "pin_memory", "timeout", "multiprocessing_context")
 
 
 class Data:
@@ -47,10 +45,7 @@ class Data:
 
 def elastic_loader(session: Session, loader: "DataLoader[Any]") -> Loader:
     """The same dataset with the session's order."""
-    options = {name: getattr(loader, name) for name in OPTIONS}
-    if loader.num_workers:
-        options["prefetch_factor"] = loader.prefetch_factor
-    return session.loader(loader.dataset, **options)
+    return session.loader(loader.dataset, **given_data.loader_options(loader))
 
 
 def as_list(given: Any) -> list[Any]:

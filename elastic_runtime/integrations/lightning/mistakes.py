@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, IterableDataset
 
+from elastic_runtime.data import given_data
 from elastic_runtime.mistake import Mistake
 
 # Where Lightning defines its hooks, which do nothing there.
@@ -50,10 +51,7 @@ MANUAL = (
     "%s.automatic_optimization is False, and a step is committed by all workers or by none: use "
     "automatic optimization, or a Session with a loop of your own"
 )
-NO_LENGTH = (
-    "train_dataloader has an IterableDataset, which has no samples by index: use a Session with "
-    "session.streams and a loop of your own"
-)
+NO_INDEX = "use a Session with session.streams and a loop of your own"
 SKIPPED = (
     "%s returned -1 to skip the rest of an epoch, but all workers do the same steps: return None"
 )
@@ -131,15 +129,8 @@ def loader_mistakes(loader: Any) -> Iterator[str]:
             f"train_dataloader is a {type(loader).__name__}: give one DataLoader, of which fit "
             "takes the dataset and the options"
         )
-    elif isinstance(loader.dataset, IterableDataset):
-        yield NO_LENGTH
-    elif not isinstance(loader.sampler, RandomSampler | SequentialSampler):
-        yield (
-            f"train_dataloader has a {type(loader.sampler).__name__}, but the session decides on "
-            "the order of samples: leave the sampler out"
-        )
-    elif loader.batch_size is None:
-        yield "train_dataloader has a batch_sampler or no batch_size: give it batch_size"
+    else:
+        yield from given_data.loader_mistakes("train_dataloader", loader, NO_INDEX)
 
 
 def validation_loader_mistakes(loader: Any) -> Iterator[str]:

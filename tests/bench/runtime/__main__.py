@@ -72,7 +72,9 @@ def main() -> int:
     os.environ["BENCH_WIDTH"] = str(width)
     wanted = args.only or names
     runs = args.runs or (2 if args.quick else 5)
-    torchrun_runs = (1 if args.quick else 3) if args.torchrun_runs is None else args.torchrun_runs
+    torchrun_runs = 1 if args.quick else 3
+    if args.torchrun_runs is not None:
+        torchrun_runs = args.torchrun_runs
     began = time.time()
     load = os.getloadavg()
     rows: list[Row] = []

@@ -24,7 +24,7 @@ class Change:
     """What was done to the job, when in Unix seconds, and with how many pods it trains then."""
 
     name: str
-    at: float
+    began: float
     size: int
     # Nobody asked for it: the figure is the time until all train again, the step included.
     is_fault: bool = False
@@ -50,9 +50,9 @@ class Course:
 
 def resumed_after(commits: Sequence[Commit], change: Change) -> Resumed | None:
     """How the job trained on after a change, in the first generation of its size since then."""
-    later = {c.era for c in commits if c.world == change.size and c.time > change.at}
+    later = {c.era for c in commits if c.world == change.size and c.time > change.began}
     # A generation of that size from before the change goes on for a step.
-    later -= {c.era for c in commits if c.time <= change.at}
+    later -= {c.era for c in commits if c.time <= change.began}
     if not later:
         return None
     era = min(later)
@@ -62,16 +62,13 @@ def resumed_after(commits: Sequence[Commit], change: Change) -> Resumed | None:
 
 def first_common_step(commits: Sequence[Commit], pods: int) -> float | None:
     """Unix seconds at which all ranks of the first generation of so many had committed a step."""
-    first: dict[tuple[int, str], float] = {}
+    first: dict[int, dict[str, float]] = {}
     for commit in commits:
         if commit.world == pods:
-            key = commit.era, commit.rank
-            first[key] = min(commit.time, first.get(key, commit.time))
-    for era in sorted({era for era, _ in first}):
-        times = [time for (other, _), time in first.items() if other == era]
-        if len(times) == pods:
-            return max(times)
-    return None
+            ranks = first.setdefault(commit.era, {})
+            ranks[commit.rank] = min(commit.time, ranks.get(commit.rank, commit.time))
+    complete = [era for era, ranks in first.items() if len(ranks) == pods]
+    return max(first[min(complete)].values()) if complete else None
 
 
 def step_s(commits: Sequence[Commit], began: float, ended: float) -> list[float]:
@@ -112,7 +109,7 @@ def change_row(course: Course, change: Change, back: Resumed | None) -> Row:
     quantity = f"{change.name}: {quantity}"
     if not back:
         return row(course, quantity, "s", [])
-    until_all_s = back.first - change.at
+    until_all_s = back.first - change.began
     note = f"steps then take {back.step_s:.3f} s"
     if change.is_fault:
         return row(course, quantity, "s", [until_all_s], note)

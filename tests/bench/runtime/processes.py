@@ -111,6 +111,11 @@ class Job:
         self.processes.append(process)
         return process
 
+    def raise_if_ended(self) -> None:
+        """What is awaited of a job that has ended never happens."""
+        if all(process.poll() is not None for process in self.processes):
+            raise TooLong(f"the job has ended ({self.output()})")
+
     def commits(self) -> list[Commit]:
         return read_events(self.folder)
 
@@ -120,8 +125,7 @@ class Job:
         """Returns when each of `world` ranks has committed `steps` steps since `after`."""
 
         def is_steady() -> bool | None:
-            if all(process.poll() is not None for process in self.processes):
-                raise TooLong(f"the job has ended ({self.output()})")
+            self.raise_if_ended()
             counts = Counter(
                 (c.rank, c.era) for c in self.commits() if c.world == world and c.time > after
             )

@@ -22,7 +22,10 @@ def stall(runs: int, mib: int, measured: Samples) -> None:
     ) as job:
 
         def all_there() -> bool | None:
-            return True if len(list(lines(job.folder, "events-*.jsonl"))) >= RANKS else None
+            if len(list(lines(job.folder, "events-*.jsonl"))) >= RANKS:
+                return True
+            job.raise_if_ended()
+            return None
 
         until(all_there, 240, f"{runs} saves ({job.output()})")
         stalls = [line["stalls"] for line in lines(job.folder, "events-*.jsonl")]

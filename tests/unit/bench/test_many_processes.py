@@ -35,8 +35,8 @@ def test_a_rank_that_is_missing_delays_the_start() -> None:
 
 def test_a_change_is_followed_by_the_next_generation_of_its_size() -> None:
     commits = ALONE + BOTH + AFTER + RETURN
-    shrunk = job_course.resumed_after(commits, Change("shrink", at=8.5, size=1))
-    grown = job_course.resumed_after(commits, Change("growth", at=14.5, size=2))
+    shrunk = job_course.resumed_after(commits, Change("shrink", began=8.5, size=1))
+    grown = job_course.resumed_after(commits, Change("growth", began=14.5, size=2))
     assert shrunk
     assert (shrunk.last, shrunk.first, shrunk.pause_s) == (8.0, 11.0, 2.0)
     assert grown
@@ -44,7 +44,7 @@ def test_a_change_is_followed_by_the_next_generation_of_its_size() -> None:
 
 
 def test_a_change_that_never_ended_has_no_figure() -> None:
-    assert job_course.resumed_after(ALONE + BOTH, Change("shrink", at=7.5, size=1)) is None
+    assert job_course.resumed_after(ALONE + BOTH, Change("shrink", began=7.5, size=1)) is None
 
 
 def test_the_steps_of_the_time_before_the_changes_are_timed() -> None:

@@ -135,7 +135,9 @@ def main() -> None:
             dist.barrier(barrier_group)
             began = time.perf_counter()
             if name == "dcp":
-                pending = async_save(net.state_dict(), checkpoint_id=target, async_stager=stager)  # type: ignore[assignment]
+                # torch 2.11 stages no OrderedDict.
+                state = dict(net.state_dict())
+                pending = async_save(state, checkpoint_id=target, async_stager=stager)  # type: ignore[assignment]
             elif other:
                 pending = other.save(str(target), {"model": net.state_dict()})
                 # Stands for the optimizer step, which would wait for this lock.

@@ -13,6 +13,7 @@ from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
 from torch.distributed.tensor import DTensor
 
 from elastic_runtime import Session, Sharded
@@ -21,6 +22,13 @@ from tests.bench.runtime.workers import job
 # Period in steps, and the step in each period at which DCP is measured.
 EVERY = 20
 DCP_AT = 10
+
+
+if not hasattr(FSDPState(), "_fsdp_param_groups"):
+    # torch 2.11, which is not supported, has one group for each module. It can be measured.
+    FSDPState._fsdp_param_groups = property(
+        lambda state: [group] if (group := state._fsdp_param_group) else []
+    )
 
 
 def wrap(net: nn.Sequential, mesh: DeviceMesh) -> None:

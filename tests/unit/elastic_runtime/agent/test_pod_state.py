@@ -40,6 +40,9 @@ class FakeWorker:
     def pulse(self) -> Pulse:
         return Pulse(since_step_s=self.since_step_s)
 
+    def receive_ready(self) -> None:
+        self.ready = True
+
     def change_generation(self) -> None:
         self.arrived = False
         self.changes += 1

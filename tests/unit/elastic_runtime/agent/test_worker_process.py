@@ -102,6 +102,27 @@ async def test_silence_counts_from_the_last_answer_once_pinged_again(tmp_path: P
         worker.close()
 
 
+async def test_the_import_of_torch_counts_as_no_silence(tmp_path: Path) -> None:
+    now = 100.0
+    async with worker_in(tmp_path, lambda: now) as worker:
+        worker.listens = False
+        # The first ping waits until the process listens, on a busy machine for minutes.
+        worker.ping()
+        now = 190.0
+        worker.receive_ready()
+        assert worker.pulse().unanswered_s == 0.0
+        now = 191.0
+        assert worker.pulse().unanswered_s == 1.0
+        worker.receive_pong()
+        assert worker.pulse().slowest_answer_s == 1.0
+        # A process that is ready once more has answered before.
+        worker.ping()
+        now = 193.0
+        worker.receive_ready()
+        assert worker.pulse().unanswered_s == 2.0
+        worker.close()
+
+
 @pytest.mark.parametrize(
     ("code", "computes"),
     [

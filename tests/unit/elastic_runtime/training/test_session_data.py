@@ -1,0 +1,109 @@
+"""`Session(data=...)` and `step.data`: as with a loader or streams of the session."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from elastic_runtime import Session
+from tests.builders.sessions import small_model
+
+INPUTS = torch.arange(32.0).reshape(16, 2)
+
+
+def session_of(data: Any, **options: Any) -> Session:
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return Session(model, optimizer, data=data, micro_batches=2, **options)
+
+
+def taken(session: Session) -> list[list[float]]:
+    """The samples of the micro-batches of two steps."""
+    taken = []
+    for step in session.steps(2):
+        for (inputs,) in step.data:
+            taken.append(inputs.flatten().tolist())
+            step.backward(session.model(torch.ones(1, 2)).square().mean())
+    return taken
+
+
+def samples_of(number: int, count: int, epoch: int) -> Iterator[tuple[torch.Tensor]]:
+    yield from ((row,) for row in INPUTS[number::count])
+
+
+def test_a_data_loader_gives_dataset_and_batch_size() -> None:
+    dataset = TensorDataset(INPUTS)
+    session = session_of(DataLoader(dataset, batch_size=4, shuffle=True))
+    assert (session.samples, session.micro_batch_size) == (16, 4)
+    expected = taken(session_of(dataset, micro_batch_size=4))
+    assert taken(session) == expected
+    assert sorted(chain.from_iterable(expected)) == INPUTS.flatten().tolist()
+
+
+def test_a_function_opens_streams() -> None:
+    batches = taken(session_of(samples_of, micro_batch_size=2))
+    rows = INPUTS.tolist()
+    assert batches[:2] == [rows[0] + rows[2], rows[1] + rows[3]]
+    assert batches[2:] == [rows[4] + rows[6], rows[5] + rows[7]]
+
+
+def test_a_class_may_open_streams() -> None:
+    class Part:
+        def __init__(self, number: int, count: int, epoch: int) -> None:
+            self.rows = INPUTS[number::count]
+
+        def __iter__(self) -> Iterator[tuple[torch.Tensor]]:
+            yield from ((row,) for row in self.rows)
+
+    assert taken(session_of(Part)) == taken(session_of(samples_of))
+
+
+def test_data_that_is_neither_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"generator has no length or no \[index\]: pass it to"):
+        session_of(samples_of(0, 1, 0))
+
+
+def test_a_session_without_data_says_how_to_give_it() -> None:
+    session = session_of(None, samples=16)
+    with pytest.raises(ValueError, match=r"was given no data: give it, Session\(data=...\), or"):
+        _ = next(session.steps(1)).data
+
+
+@pytest.mark.parametrize("clip", [0, -1.0, "1.0"])
+def test_the_norm_to_clip_to_is_above_zero(clip: Any) -> None:
+    with pytest.raises(ValueError, match="give the norm to which the gradient is clipped, above 0"):
+        session_of(None, samples=16, clip=clip)
+
+
+def gradient_of_first_step(own: float | None, **options: Any) -> float:
+    """Its norm, as the optimizer saw it. `own`: the norm that the step itself clips to."""
+    torch.manual_seed(0)
+    session = session_of(None, samples=16, **options)
+    gradients = list[torch.Tensor]()
+    session.optimizer.register_step_pre_hook(
+        lambda *_: gradients.extend(
+            parameter.grad.clone()
+            for parameter in session.model.parameters()
+            if parameter.grad is not None
+        )
+    )
+    for step in session.steps(1):
+        for _ in step:
+            step.backward(100 * session.model(torch.ones(1, 2)).square().mean())
+        if own:
+            step.clip(own)
+    return float(torch.nn.utils.get_total_norm(gradients))
+
+
+def test_every_step_is_clipped_to_the_norm_of_the_session() -> None:
+    whole = gradient_of_first_step(None)
+    assert whole > 1
+    assert gradient_of_first_step(None, clip=0.5) == pytest.approx(0.5, rel=1e-4)
+    assert gradient_of_first_step(None, clip=2 * whole) == pytest.approx(whole)
+
+
+def test_a_step_may_be_clipped_to_another_norm() -> None:
+    assert gradient_of_first_step(0.25, clip=0.5) == pytest.approx(0.25, rel=1e-4)
