@@ -95,6 +95,8 @@ def reading(name: str) -> Callable[..., Any]:
         pytest.param(Module(), {"max_steps": None}, "max_epochs or max_steps", id="no end"),
         pytest.param(Module(), {"devices": 2}, "has no argument devices", id="Trainer's option"),
         pytest.param(Module(), {"stategy": None}, "no argument stategy", id="unknown option"),
+        pytest.param(Module(), {"clip": 1.0}, "use gradient_clip_val", id="a session's clipping"),
+        pytest.param(Module(), {"data": LOADER}, "use train_dataloaders", id="a session's data"),
         pytest.param(Module(), {"strategy": "ddp"}, "strategy is 'ddp'", id="Trainer's strategy"),
         pytest.param(Module(), {"precision": "64-true"}, "precision is '64-true'", id="precision"),
         pytest.param(Module(), {"loader": DATA}, "is a TensorDataset", id="no loader"),

@@ -44,6 +44,8 @@ OPTIONS = {
     "enable_progress_bar": "remove it, python -m elastic_runtime status shows the progress",
     "micro_batch_size": "set batch_size of the training DataLoader",
     "samples": "remove it, fit takes the dataset from the training DataLoader",
+    "data": "use train_dataloaders=... or datamodule=...",
+    "clip": "use gradient_clip_val=...",
     "lr_schedulers": "return them from configure_optimizers",
     "num_sanity_val_steps": "remove it, no validation runs before the first step",
 }

@@ -75,7 +75,8 @@ def step_s(commits: Sequence[Commit], began: float, ended: float) -> list[float]
     """Of every step of one rank within this time."""
     watched = [commit for commit in commits if began <= commit.time <= ended]
     rank = min((commit.rank for commit in watched), default="")
-    return [b - a for a, b in pairwise(sorted(c.time for c in watched if c.rank == rank))]
+    times = sorted(commit.time for commit in watched if commit.rank == rank)
+    return [after - before for before, after in pairwise(times)]
 
 
 def rows(course: Course, log: Path) -> list[Row]:

@@ -26,8 +26,10 @@ DCP_AT = 10
 
 if not hasattr(FSDPState(), "_fsdp_param_groups"):
     # torch 2.11, which is not supported, has one group for each module. It can be measured.
-    FSDPState._fsdp_param_groups = property(
-        lambda state: [group] if (group := state._fsdp_param_group) else []
+    setattr(  # noqa: B010
+        FSDPState,
+        "_fsdp_param_groups",
+        property(lambda state: [state._fsdp_param_group] if state._fsdp_param_group else []),
     )
 
 
