@@ -71,10 +71,9 @@ def _grown_by_others(snapshot: Snapshot) -> Iterator[AdmittedWorkload]:
     a namespace may have it when it becomes a team's."""
     for identity in snapshot.scale_ups:
         job = snapshot.find_job(identity)
-        # an object of another kind has no version here: nobody can set it back
-        if job is None or job.allowed_sizes or not job.job_version:
+        if job is None or job.allowed_sizes or not job.can_be_set_back:
             continue
-        if snapshot.quota.queues[job.queue].managed and 0 < job.size < job.parallelism:
+        if snapshot.quota.queues[job.queue].managed:
             yield job
 
 
