@@ -150,7 +150,8 @@ def wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
     or its team owns the quota, so that it is released for it.
 
     Another Workload for which too little is idle blocks nothing: what it waits for may never come
-    free. Nor does one that fits and that Kueue passes over.
+    free. Nor does one that fits and that Kueue passes over. Scale-up slices count too, such as that
+    of a RayCluster, which nobody withdraws.
     """
     quota = snapshot.quota
     pending = snapshot.pending
@@ -158,7 +159,7 @@ def wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
         pending = PendingWorkloads(w for w in pending if w.uid not in snapshot.overdue)
     wanted = set[CohortResource]()
     for workload in pending.first_of_each_kind:
-        if workload.is_scale_up or workload.ineligible:
+        if workload.ineligible:
             continue
         queue = quota.queues[workload.queue]
         requests = assignments(workload.pod_sets, queue)
