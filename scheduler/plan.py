@@ -10,7 +10,14 @@ from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordEvent, RecordWorkloadEvent, ResizeJob
 from scheduler.cession.advance import Step, advance
 from scheduler.cession.attempts import paused_growth
-from scheduler.cession.bases import follow_bases, go_on, stopped_uids, without_held
+from scheduler.cession.bases import (
+    WHY_STOPPED,
+    follow_bases,
+    go_on,
+    stopped_uids,
+    without_bases,
+    without_held,
+)
 from scheduler.cession.cession_lifecycle import Occurrence
 from scheduler.cession.opening import Claims, Decision, amend, decide
 from scheduler.cession.preemptor_state import find_preemptor
@@ -84,10 +91,14 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     ]
     is_open = [step.is_open for step in steps]
     still_open = list(compress(followed, is_open))
+    advancing = [action for step in steps for action in step.actions]
+    stopping = stopped_uids(advancing)
     # A pause is not in the snapshot yet if it begins with this pass.
     ending = _preemptors(followed) - _preemptors(still_open)
+    postponed = dict.fromkeys(ending, "its Cession has ended")
+    postponed |= dict.fromkeys(without_bases(snapshot, stopping), WHY_STOPPED)
     claims = Claims(snapshot, open_cessions, policy, now)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, ending)
+    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     opened = [decision.opened for decision in decisions if decision.opened]
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
@@ -98,9 +109,8 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     missing = faults.attempt_all("missing pods", shrink_missing, snapshot, busy, now)
     asked = {uid for step in steps for uid in step.asked}
     asked |= {action.job_uid for action in (*overuse, *missing)}
-    advancing = [action for step in steps for action in step.actions]
     drains = (*advancing, *overuse)
-    stopping, targets = stopped_uids(advancing), target_uids(served)
+    targets = target_uids(served)
     following = faults.attempt_all(
         "surpluses", follow_bases, snapshot, now, stopping=stopping, targets=targets
     )

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from cede.api.names import ELASTIC_JOB, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
+from cede.api.names import (
+    ELASTIC_JOB,
+    LOCAL_QUEUE,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    SIZES,
+)
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_job import is_elastic, is_prepared
@@ -13,6 +20,7 @@ from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
     JOB_SET,
+    POD,
     TRAIN_JOB,
     get_label_by_path,
     get_pod_templates,
@@ -61,6 +69,7 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
     if is_controlled_pod(job):
         # its controller decides everything else
         return
+    yield from _prebuilt_complaints(job)
     yield from pod_size_complaints(job, team)
     yield from time_complaints(job, team)
     yield from after_preemption_complaints(job, old)
@@ -137,6 +146,22 @@ def _raw_elastic_complaints(job: Json) -> Iterator[str]:
             f"metadata.annotations[{ELASTIC_JOB}] is not supported without Cede: remove it, and "
             f"name the sizes of a batch/v1 Job in {SIZES}"
         )
+
+
+def _prebuilt_complaints(job: Json) -> Iterator[str]:
+    """Kueue would take the Workload of a server for that of this job, and end it where they differ:
+    the pods of the server would run on without quota (pkg/controller/jobframework/reconciler.go,
+    ensureOneWorkload). On pods it is Kueue's own."""
+    if get_group_kind(job) == POD:
+        return
+    for path, part in (("", job), *get_pod_templates(job)):
+        for place in ("labels", "annotations"):
+            if PREBUILT_WORKLOAD in get_dict(part, "metadata", place):
+                field_path = f"{path}.metadata.{place}".removeprefix(".")
+                yield (
+                    f"{field_path}[{PREBUILT_WORKLOAD}] names the Workload of another job, which "
+                    f"is not supported: remove it, and Kueue makes one for this job"
+                )
 
 
 def _queue_complaints(job: Json, team: Team) -> Iterator[str]:

@@ -122,6 +122,8 @@ class Cache(Generic[P]):
     async def run(self) -> None:
         """Runs until it is cancelled. After a failure it waits, and keeps or rebuilds the copy."""
         failures = 0
+        # how often in a row the kind did not exist although something showed it
+        misled = 0
         clock = asyncio.get_running_loop().time
         while True:
             started = clock()
@@ -130,8 +132,9 @@ class Cache(Generic[P]):
                 if not self._version:
                     await self._list()
                 if not self._version:
-                    await self._absence()
+                    misled = misled + 1 if await self._absence(misled) else 0
                     continue
+                misled = 0
                 await self._watch()
                 if clock() - started >= self._backoff.min_watch_s:
                     failures = 0
@@ -162,16 +165,20 @@ class Cache(Generic[P]):
 
     def look_again(self) -> None:
         """Other objects show that the kind exists. If it did not when it was read last, it is read
-        again at once."""
+        again at once, and later each time that it does not exist all the same."""
         if not self._version:
             self._appears.set()
 
-    async def _absence(self) -> None:
-        """While nobody has installed the kind, as far as we know."""
+    async def _absence(self, misled: int) -> bool:
+        """While nobody has installed the kind, as far as we know. Whether something shows that it
+        exists; that is believed later each time that it misled."""
         self._appears.clear()
+        if misled:
+            await asyncio.sleep(self._backoff.seconds(misled))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.max_s):
                 await self._appears.wait()
+        return self._appears.is_set()
 
     def _note(self, error: ApiError) -> None:
         if isinstance(error, Gone | Unreadable) or self.age_s >= MUTE_S:

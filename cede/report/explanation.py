@@ -178,7 +178,8 @@ def _as_target(cession: Cession, uid: str) -> str:
     """What this target has done so far."""
     target = cession.target_status(uid)
     more = _after_stop(target)
-    result = f"was stopped{more}" if target.stopped else "keeps training"
+    stop = "was stopped" if target.releasedTime else "is being stopped"
+    result = f"{stop}{more}" if target.stopped else "keeps training"
     if target.cededTime:
         return (
             f"It ceded after step {target.step}, with step {target.durableStep} saved, and "
@@ -187,7 +188,7 @@ def _as_target(cession: Cession, uid: str) -> str:
     if target.forcedTime:
         return f"Its grace period passed before it had ceded; it {result}."
     if target.stopped:
-        return f"It was stopped without being asked{more}."
+        return f"It {stop} without being asked{more}."
     if target.releasedTime:
         return "It has released the capacity."
     if target.askedTime:

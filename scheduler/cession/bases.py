@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from cede.api import names
-from cede.api.surplus import Base
 from scheduler.actions import ResizeJob, SetWorkloadActive, resize
 from scheduler.cession.stopped_jobs import is_stopping
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.surpluses import Surplus
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 WHY_STOPPED = "the job that it is the surplus of does not run"
@@ -37,12 +37,23 @@ def follow_bases(
         surplus = surpluses.get(workload.job_uid)
         if surplus is None:
             continue
-        runs = surplus.has_base and _runs(snapshot, surplus.base)
+        runs = _has_running_base(snapshot, surplus)
         if workload.active and not runs and workload.uid not in stopping:
             yield _stop(workload)
         is_held = workload.stopped_for == names.NO_BASE and workload.identity not in targets
         if runs and is_held and not is_stopping(workload, snapshot, now):
             yield SetWorkloadActive(workload.key, workload.uid, active=True, why=WHY_AGAIN)
+
+
+def without_bases(snapshot: Snapshot, stopping: Collection[str]) -> set[str]:
+    """The uids of pending surpluses, and of their scale-ups, whose base does not run after this
+    pass: they claim nothing."""
+    waiting = {
+        surplus.uid
+        for surplus in snapshot.surpluses
+        if not _has_running_base(snapshot, surplus, stopping)
+    }
+    return {w.uid for w in snapshot.pending if w.job_uid in waiting} if waiting else set()
 
 
 def without_held(
@@ -78,6 +89,8 @@ def _stop(workload: PendingWorkload | AdmittedWorkload) -> Following:
     )
 
 
-def _runs(snapshot: Snapshot, base: Base) -> bool:
-    workload = snapshot.find_job(base.identity)
-    return workload is not None and workload.active and not workload.is_evicting
+def _has_running_base(snapshot: Snapshot, surplus: Surplus, stopping: Collection[str] = ()) -> bool:
+    base = snapshot.find_job(surplus.base.identity) if surplus.has_base else None
+    if base is None or base.uid in stopping:
+        return False
+    return base.active and not base.is_evicting

@@ -1,8 +1,9 @@
 """PURE. Which pending Workload opens a Cession, and which Cession gets more targets."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from cede.api.cession import Cession
 from cede.api.cession_status import MAX_TARGETS
@@ -47,14 +48,14 @@ def decide(
     claims: "Claims",
     now: float,
     faults: Faults,
-    ending: Collection[str] = (),
+    postponed: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Decision]:
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
     promised, so the next preemptor is examined in the next pass. So is one whose uid is in
-    `ending`: its Cession ends in this pass."""
+    `postponed`, with the reason."""
     for preemptor in faults.attempt_all("the preemptors", claims.preemptors):
-        if preemptor.workload.uid in ending:
-            yield Decision(preemptor, f"{subject(preemptor)} stays pending: its Cession has ended")
+        if reason := postponed.get(preemptor.workload.uid):
+            yield Decision(preemptor, f"{subject(preemptor)} stays pending: {reason}")
             continue
         workload = f"Workload {'/'.join(preemptor.workload.key)}"
         broken = Decision(preemptor, f"{workload} cannot be planned for", is_broken=True)

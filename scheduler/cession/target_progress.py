@@ -12,7 +12,7 @@ A pod of a server is not asked: it drains. Kueue frees its quota when it is bein
 Periods count only while this scheduler leads (scheduler/cession/stage_times.py).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -22,7 +22,7 @@ from cede.api.objects import rfc3339
 from cede.api.pod_owner import END_TIMEOUT_S
 from cede.api.short_text import listed
 from elastic_runtime.contract import Status
-from scheduler.actions import Action, SetWorkloadActive, request_size, shrink
+from scheduler.actions import Action, SetWorkloadActive, request_size, resize, shrink
 from scheduler.cession.stage_times import led_s, once
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
@@ -31,7 +31,8 @@ from scheduler.snapshot.workloads import AdmittedWorkload
 STOP_AFTER_RESIZE_S = 15.0
 """A Job is stopped when it was resized so long ago without effect."""
 EVICTION_TIMEOUT_S = 30.0
-"""Kueue has this time, beyond the grace period of the pods, to end a stopped job."""
+"""Kueue has this time, beyond the grace period of the pods, to end a stopped job, and to withdraw
+its scale-up before that."""
 
 MAX_NAMES = 200
 """Characters of the names of jobs in a message."""
@@ -195,14 +196,27 @@ def release(
         if cession.target_status(status.uid).stopped and job.active:
             news["stopRequestedTime"] = once(status.stopRequestedTime, now)
             news["staysStopped"] = job.stays_stopped
-            # nobody lets a Workload run again that is not marked
-            mark = "" if job.stays_stopped else cession.metadata.name
-            stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=mark)
-            actions = (*actions, stop)
+            actions = (*actions, *_stop(cession, job, snapshot, why))
     elif job.drains or progress.target.how == "Shrink":
         news["resizeRequestedTime"] = once(status.resizeRequestedTime, now)
         actions = (*actions, shrink(job, progress.target.toSize, why))
     return replace(progress, status=_with(status, **news), actions=actions)
+
+
+def _stop(
+    cession: Cession, job: AdmittedWorkload, snapshot: Snapshot, why: str
+) -> Iterator[Action]:
+    """A job that was raised since it was chosen is set back first. Kueue 0.19.2 would take its
+    scale-up slice for its Workload, and let its pods run on without quota
+    (pkg/workloadslicing/workloadslicing.go, normalizeActiveSlices). One that is raised again and
+    again is overdue like any other that does not end.
+    """
+    if not snapshot.is_growing(job):
+        # nobody lets a Workload run again that is not marked
+        mark = "" if job.stays_stopped else cession.metadata.name
+        yield SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=mark)
+    elif job.can_be_set_back:
+        yield resize(job, job.size, f"it stops {why}", shrinks=True)
 
 
 def _is_late(cession: Cession, progress: TargetProgress, job: AdmittedWorkload) -> bool:
@@ -224,7 +238,7 @@ def _stops(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
 
 
 def is_ending(progress: TargetProgress) -> bool:
-    """Whether the job was stopped, and its pods still use their quota."""
+    """Whether the job was stopped, or is set back before that, and still uses its quota."""
     return progress.job is not None and bool(progress.status.stopRequestedTime)
 
 

@@ -80,7 +80,6 @@ class TargetChooser:
         self._instance_types = policy.instanceTypes
         self._history = history
         self._now = now
-        self._growing = snapshot.scale_ups.keys()
         self._pool = CandidatePool(snapshot, history, now, policy.preemption.minRuntimeSeconds)
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:
@@ -120,15 +119,12 @@ class TargetChooser:
         for jobs in choice.may_stop:
             # a job with a pending scale-up slice is not stopped: its pods would run on without
             # quota (Kueue 0.19.2)
-            able = (job for job in jobs if not self._grows(job))
+            able = (job for job in jobs if not self._snapshot.is_growing(job))
             _stop(trial, able, self._now)
         if trial.is_enough:
             for target in reversed(list(trial.targets.values())):
                 trial.grow_back(target.job)
         return trial
-
-    def _grows(self, job: AdmittedWorkload) -> bool:
-        return job.is_growing or job.identity in self._growing
 
     def _seats(self, preemptor: Preemptor, jobs: Jobs) -> Seats | None:
         """None if nobody knows what the jobs would leave free on which node."""

@@ -71,10 +71,9 @@ def _grown_by_others(snapshot: Snapshot) -> Iterator[AdmittedWorkload]:
     a namespace may have it when it becomes a team's."""
     for identity in snapshot.scale_ups:
         job = snapshot.find_job(identity)
-        # an object of another kind has no version here: nobody can set it back
-        if job is None or job.allowed_sizes or not job.job_version:
+        if job is None or job.allowed_sizes or not job.can_be_set_back:
             continue
-        if snapshot.quota.queues[job.queue].managed and 0 < job.size < job.parallelism:
+        if snapshot.quota.queues[job.queue].managed:
             yield job
 
 
@@ -151,7 +150,8 @@ def wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
     or its team owns the quota, so that it is released for it.
 
     Another Workload for which too little is idle blocks nothing: what it waits for may never come
-    free. Nor does one that fits and that Kueue passes over.
+    free. Nor does one that fits and that Kueue passes over. Scale-up slices count too, such as that
+    of a RayCluster, which nobody withdraws.
     """
     quota = snapshot.quota
     pending = snapshot.pending
@@ -159,7 +159,7 @@ def wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
         pending = PendingWorkloads(w for w in pending if w.uid not in snapshot.overdue)
     wanted = set[CohortResource]()
     for workload in pending.first_of_each_kind:
-        if workload.is_scale_up or workload.ineligible:
+        if workload.ineligible:
             continue
         queue = quota.queues[workload.queue]
         requests = assignments(workload.pod_sets, queue)

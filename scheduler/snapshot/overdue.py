@@ -21,8 +21,7 @@ def find_expected(snapshot: Snapshot) -> frozenset[str]:
     kinds = {
         pending.kind
         for pending in snapshot.pending.first_of_each_kind
-        if not pending.is_scale_up
-        and not pending.ineligible
+        if not pending.ineligible
         and assign(pending.pod_sets, pending.queue, snapshot.quota) is not None
     }
     fitting = {pending.uid for pending in snapshot.pending if kinds and pending.kind in kinds}

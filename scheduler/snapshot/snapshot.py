@@ -122,9 +122,6 @@ class Snapshot:
     _elastic: list[AdmittedWorkload] = field(
         init=False, default_factory=list, compare=False, repr=False
     )
-    _scale_ups: dict[str, list[PendingWorkload]] = field(
-        init=False, default_factory=dict, compare=False, repr=False
-    )
 
     @property
     def elastic(self) -> Sequence[AdmittedWorkload]:
@@ -136,11 +133,11 @@ class Snapshot:
     @property
     def scale_ups(self) -> Mapping[str, Sequence[PendingWorkload]]:
         """The pending scale-up slices, by the identity of the job that grows, elastic or not."""
-        if not self._scale_ups:
-            for workload in self.pending.first_of_each_kind:
-                if workload.is_scale_up:
-                    self._scale_ups.setdefault(workload.job_uid, []).append(workload)
-        return self._scale_ups
+        return self.pending.scale_ups
+
+    def is_growing(self, job: AdmittedWorkload) -> bool:
+        """Whether a scale-up slice of the job is pending or about to be, whoever asked for it."""
+        return job.is_growing or job.identity in self.scale_ups
 
     def seconds_since(self, moment: float, now: float) -> float:
         """Of the clock of who leads. A moment after now is of a clock that was ahead: it counts

@@ -88,6 +88,15 @@ class PendingWorkloads(tuple[PendingWorkload, ...]):
         """In the same order."""
         return [workloads[0] for workloads in self.by_kind.values()]
 
+    @cached_property
+    def scale_ups(self) -> Mapping[str, Sequence[PendingWorkload]]:
+        """The scale-up slices, by the identity of the job that grows."""
+        scale_ups: dict[str, list[PendingWorkload]] = defaultdict(list)
+        for workload in self.first_of_each_kind:
+            if workload.is_scale_up:
+                scale_ups[workload.job_uid].append(workload)
+        return dict(scale_ups)
+
 
 @dataclass(frozen=True, slots=True)
 class AdmittedWorkload:
@@ -187,6 +196,12 @@ class AdmittedWorkload:
     def is_growing(self) -> bool:
         """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
         return bool(self.allowed_sizes) and self.parallelism > self.size
+
+    @property
+    def can_be_set_back(self) -> bool:
+        """Whether a scale-up of it can be withdrawn. An object of another kind than Job has no
+        version here, and no Job has less than one pod afterwards."""
+        return bool(self.job_version) and 0 < self.size < self.parallelism
 
     @property
     def is_elastic_job(self) -> bool:

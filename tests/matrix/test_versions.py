@@ -1,7 +1,6 @@
 """The cluster is what its cell says, and Cede names what it cannot work with."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from deploy.local.cells import CELLS, DEFAULT_NAME
+from deploy.local.__main__ import chosen_cell
 from tests.harness.local_cluster import Cluster
 from tests.integration.admin import CLASSES, POLICY, Admin, condition_of, governed
 from tests.integration.kueue_configuration import CONFIG_KEY, CONFIG_MAP
@@ -20,7 +19,7 @@ from tests.matrix.table import versions
 
 pytestmark = [pytest.mark.cluster, MATRIX]
 TEAM = "versions"
-CELL = CELLS[os.environ.get("CEDE_CELL") or DEFAULT_NAME]
+CELL = chosen_cell()
 
 
 def findings(cluster: Cluster) -> dict[str, Json]:

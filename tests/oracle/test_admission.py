@@ -108,6 +108,29 @@ def test_a_pod_with_accelerators_is_of_a_controller(judge: Judge, user: str) -> 
     assert judge(owned, JOB_CONTROLLER) == []
 
 
+# --- the Workload of another job ------------------------------------------------------------------
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "Deployment", "StatefulSet", "RayCluster"])
+def test_nobody_names_the_workload_of_another_job(judge: Judge, kind: str, place: str) -> None:
+    """Kueue would end it where they differ, and its pods would run on without quota."""
+    plain = job_of_kind(kind, pod_spec())
+    naming = job_of_kind(kind, pod_spec())
+    naming["metadata"].setdefault(place, {})[names.PREBUILT_WORKLOAD] = "of-another"
+    [message] = judge(naming)
+    assert "names the Workload of another job" in message
+    assert judge(naming, old=plain)
+    assert judge(naming, old=naming) == judge(plain) == []
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_no_pod_of_a_server_names_the_workload_of_another(judge: Judge, place: str) -> None:
+    server = job_of_kind("Deployment", pod_spec())
+    metadata = server["spec"]["template"]["metadata"]
+    metadata[place] = metadata.get(place, {}) | {names.PREBUILT_WORKLOAD: "of-another"}
+    [message] = judge(server)
+    assert "names the Workload of another job" in message
+
+
 # --- elastic jobs that Cede does not know ---------------------------------------------------------
 def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
     raw = plain_job(annotations={names.ELASTIC_JOB: "true"})

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -16,7 +14,7 @@ from cede.kube.cache import Backoff, Cache
 from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer, watch_line
-from tests.harness.running_cache import Recorded, RunningCache, job, running
+from tests.harness.running_cache import Recorded, job, running
 
 FAILURES = 6
 
@@ -229,58 +227,3 @@ async def test_the_trouble_is_reported_until_the_first_list_succeeds(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert troubles == ([trouble, ""] if trouble else [""])
-
-
-# --- a kind that need not exist -------------------------------------------------------------------
-@asynccontextmanager
-async def optional(server: ApiServer, every_s: float = 0.01) -> AsyncIterator[RunningCache]:
-    """A cache of Jobs, which looks for them so often, once it has looked."""
-    async with server.client() as client:
-        changed = asyncio.Event()
-        backoff = Recorded(max_s=every_s)
-        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=backoff, is_optional=True)
-        task = asyncio.create_task(cache.run())
-        run = RunningCache(server, cache, backoff, changed)
-        await run.until(cache.synced.is_set)
-        yield run
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-NOT_INSTALLED = refuses(404, "NotFound")
-
-
-async def test_of_a_kind_that_is_not_installed_there_are_no_objects_until_it_is() -> None:
-    async with ApiServer() as server:
-        server.script("GET", JOBS.path(), NOT_INSTALLED)
-        async with optional(server) as run:
-            assert (run.cache.all(), run.cache.trouble) == ([], "")
-            server.put(JOBS, job("new"))
-            await run.until(lambda: bool(run.cache.all()))
-
-
-async def test_a_kind_that_must_have_been_installed_is_read_at_once() -> None:
-    async with ApiServer() as server:
-        server.script("GET", JOBS.path(), NOT_INSTALLED)
-        async with optional(server, every_s=3600) as run:
-            server.put(JOBS, job("new"))
-            run.cache.look_again()
-            await run.until(lambda: bool(run.cache.all()))
-            assert run.requests[0] == 2
-
-
-async def test_of_a_kind_that_somebody_removes_there_are_no_objects_any_more() -> None:
-    is_removed = asyncio.Event()
-
-    async def list_until_then(request: web.Request) -> web.StreamResponse:
-        await is_removed.wait()
-        return await NOT_INSTALLED(request)
-
-    async with ApiServer() as server:
-        server.put(JOBS, job("old"))
-        server.script("WATCH", JOBS.path(), NOT_INSTALLED)
-        async with optional(server) as run:
-            assert run.cache.all()
-            server.script("GET", JOBS.path(), list_until_then)
-            is_removed.set()
-            await run.until(lambda: not run.cache.all())

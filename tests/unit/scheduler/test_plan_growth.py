@@ -3,6 +3,8 @@ claim."""
 
 from dataclasses import replace
 
+import pytest
+
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.plan import plan
@@ -29,6 +31,25 @@ def test_nothing_grows_into_what_a_preemptor_waits_for() -> None:
         cessions=[cession("Asked")],
     )
     assert not resizes(planned(waiting))
+
+
+@pytest.mark.parametrize(
+    ("pods", "overdue", "grows_to"),
+    [
+        pytest.param(4, frozenset[str](), [], id="it is admitted in a moment"),
+        pytest.param(4, frozenset({"uid-slice"}), [6], id="Kueue passes it over"),
+        pytest.param(99, frozenset[str](), [6], id="it does not fit, perhaps for days"),
+    ],
+)
+def test_a_slice_that_nobody_withdraws_holds_growth_up_only_while_it_could_be_admitted(
+    pods: int, overdue: frozenset[str], grows_to: list[int]
+) -> None:
+    """Kueue 0.19.2 admits too much if two slices of one flavor meet in one cycle."""
+    job = admitted(size=2, runtime=runtime_status(2, wanted=2))
+    ray = replace(admitted("ray", "vision", 2, ()), job_version="", parallelism=0)
+    slice_ = pending("slice", "vision", pods, job_uid=ray.job_uid, is_scale_up=True)
+    current = snapshot(admitted=[job, ray], pending=[slice_], overdue=overdue)
+    assert [action.size for action in resizes(planned(current))] == grows_to
 
 
 OWNER = admitted("speech", "vision", 2, desired_size=6, runtime=runtime_status(2, wanted=2))

@@ -11,7 +11,7 @@ from scheduler.plan import plan
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.surpluses import Surplus
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.plans import POLICY, planned, resizes
+from tests.builders.plans import POLICY, opened, planned, resizes
 from tests.builders.scheduler import (
     NOW,
     admitted,
@@ -78,6 +78,42 @@ def test_a_surplus_that_a_cession_stops_keeps_its_mark_though_its_base_stops_too
     )
     assert stops(planned(current)) == [("uid-gpt", False, "c-1")], "if it is no surplus"
     assert stops(planned(surplus_of_base(current))) == [("uid-gpt", False, "c-1")]
+
+
+BORROWER = admitted("borrower", "vision", 6, runtime=runtime_status(6, wanted=6))
+WAITS = pending("gpt", "research", 2, job_uid="job-uid-gpt")
+TEAMS = cohort_quota(queue("vision", 0, used=6), queue("research", 8, used=2))
+
+
+def test_a_pending_surplus_claims_what_its_team_owns() -> None:
+    current = snapshot(TEAMS, admitted=[BASE, BORROWER], pending=[WAITS])
+    assert len(opened(planned(surplus_of_base(current)))) == 1
+
+
+def test_a_pending_surplus_claims_nothing_in_the_pass_that_holds_it() -> None:
+    current = snapshot(TEAMS, admitted=[STOPPED_BASE, BORROWER], pending=[WAITS])
+    actions = planned(surplus_of_base(current))
+    assert stops(actions) == [("uid-gpt", False, names.NO_BASE)]
+    assert not opened(actions)
+
+
+def test_a_pending_surplus_claims_nothing_in_the_pass_that_stops_its_base() -> None:
+    """Another team's job takes back what the base borrows."""
+    noted = [{"uid": "job-uid-base", "stopped": True}]
+    record = cession("Asked", 0, "Stop", targets=noted)
+    target = record.spec.targets[0].model_copy(update={"job": "base", "uid": "job-uid-base"})
+    record.spec.targets = [target]
+    rest = admitted("borrower", "audio", 6, runtime=runtime_status(6, wanted=6))
+    teams = cohort_quota(
+        *(queue("vision", 4, strategy="StrictFIFO"), queue("research", 4, used=2)),
+        queue("audio", 0, used=6),
+    )
+    current = snapshot(
+        teams, admitted=[BASE, rest], pending=[pending(pods=2), WAITS], cessions=[record]
+    )
+    actions = planned(surplus_of_base(current))
+    assert stops(actions) == [("uid-base", False, "c-1")]
+    assert not opened(actions)
 
 
 @pytest.mark.parametrize("is_target", [False, True])

@@ -197,9 +197,11 @@ def elastic_job(sizes: str = "2-8") -> Job:
                 "step": 12,
                 "durableStep": 12,
                 "stopped": True,
+                "releasedTime": "x",
             },
             "and was stopped.",
         ),
+        ({"stopped": True}, "It is being stopped without being asked."),
         (
             {"askedTime": "x", "forcedTime": "x"},
             "Its grace period passed before it had ceded; it keeps training.",

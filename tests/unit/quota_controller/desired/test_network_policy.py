@@ -1,7 +1,5 @@
 """Who may connect to the pods of a team's elastic jobs, as Kubernetes reads a NetworkPolicy."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from cede.api import names
@@ -9,39 +7,19 @@ from cede.api.objects import Json
 from elastic_runtime import contract
 from quota_controller.desired.plan import make_plan
 from tests.builders.quotas import allocation, find_object, policy, snapshot
+from tests.harness.network_policies import Peer, opens
 
 ANY_PORT = 41234
 """Of the store and of gloo: the kernel chooses it."""
-
-
-@dataclass(frozen=True)
-class Peer:
-    namespace: str
-    labels: dict[str, str] = field(default_factory=dict)
 
 
 ELASTIC = {names.ELASTIC_POD: "true"}
 SCHEDULER = {"app.kubernetes.io/name": "cede-scheduler"}
 
 
-def selects(selector: Json, labels: dict[str, str]) -> bool:
-    return bool(selector.get("matchLabels", {}).items() <= labels.items())
-
-
 def may_connect(spec: Json, peer: Peer, port: int) -> bool:
-    """By the rules of networking.k8s.io/v1, for a policy in namespace vision."""
-    for rule in spec["ingress"]:
-        if "ports" in rule and port not in {entry["port"] for entry in rule["ports"]}:
-            continue
-        for source in rule["from"]:
-            if "namespaceSelector" in source:
-                labels = {"kubernetes.io/metadata.name": peer.namespace}
-                is_there = selects(source["namespaceSelector"], labels)
-            else:
-                is_there = peer.namespace == "vision"
-            if is_there and selects(source.get("podSelector", {}), peer.labels):
-                return True
-    return False
+    """For a policy in namespace vision."""
+    return any(opens(rule, "vision", peer, port) for rule in spec["ingress"])
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_preemptor_whose_cession_ends_in_this_pass_is_examined_in_the_next() -
     current = two_claims()
     claims = Claims(current, (), POLICY, NOW)
     first, second = (workload.uid for workload in current.pending)
-    ended, decision = decide(current, claims, NOW, Faults(), {first})
+    ended, decision = decide(current, claims, NOW, Faults(), {first: "its Cession has ended"})
     assert not ended.opened
     assert ended.why == "claim (vision) stays pending: its Cession has ended"
     assert decision.opened

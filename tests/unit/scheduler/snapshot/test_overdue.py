@@ -1,6 +1,7 @@
 """For how long the scheduler waits for what Kueue should do in a moment."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from scheduler.snapshot import overdue as module
 from scheduler.snapshot.memory import remember
 from scheduler.snapshot.overdue import OVERDUE_S, find_expected, overdue
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.scheduler import NOW, admitted, pending, snapshot
+from tests.builders.scheduler import NOW, admitted, cohort_quota, pending, queue, snapshot
 from tests.fakes.api_server import ApiServer
 from tests.harness.scheduler import TwoTeams
 
@@ -36,11 +37,13 @@ def test_what_is_expected_of_kueue(current: Snapshot, expected: set[str]) -> Non
     assert find_expected(current) == expected
 
 
-def test_a_slice_is_expected_of_a_job_that_grows_until_it_is_there() -> None:
+def test_a_slice_is_expected_of_a_job_that_grows_and_then_its_admission() -> None:
     growing = admitted(size=2, parallelism=8)
     its_slice = pending("slice", "research", 6, job_uid="job-uid-gpt", is_scale_up=True)
     assert find_expected(snapshot(admitted=[growing])) == {"job-uid-gpt"}
-    assert find_expected(snapshot(admitted=[growing], pending=[its_slice])) == set()
+    its_slice_fits = snapshot(admitted=[growing], pending=[its_slice])
+    assert find_expected(its_slice_fits) == {"uid-slice"}
+    assert find_expected(replace(its_slice_fits, quota=cohort_quota(queue("research")))) == set()
 
 
 def test_what_kueue_has_not_done_for_a_minute_is_overdue() -> None:
