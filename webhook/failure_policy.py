@@ -1,5 +1,6 @@
 """PURE. Which ends of an elastic Job's pods are no failures, and how soon a pod is made again."""
 
+from cede.api.names import IGNORED_FAILURES
 from cede.api.objects import Json
 from elastic_runtime.contract import IGNORED_EXIT_CODES
 from webhook.json_fields import get_dict, get_dicts
@@ -44,6 +45,20 @@ def count_delays_per_index(spec: Json) -> None:
     The limit itself is never reached: `backoffLimit` stays the one that counts.
     """
     spec.setdefault("backoffLimitPerIndex", NO_LIMIT)
+
+
+def without_ignored_failures(pod: Json) -> Json:
+    """A pod that the Job controller makes again, as the first of its index after an ignored failure
+    would be. The count of an index is an annotation of its newest pod, which nothing else resets:
+    after six lost nodes pod 0, without which no stopped job starts, would come back after 600 s.
+
+    Failures that are not ignored keep their delays, and `backoffLimit` ends the Job.
+    """
+    annotations = get_dict(pod, "metadata", "annotations")
+    if IGNORED_FAILURES not in annotations:
+        return pod
+    kept = {name: value for name, value in annotations.items() if name != IGNORED_FAILURES}
+    return {**pod, "metadata": {**pod["metadata"], "annotations": kept}}
 
 
 def _drop_empty(rule: Json) -> Json:

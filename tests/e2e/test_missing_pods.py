@@ -21,6 +21,8 @@ from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
 NODE_IS_OFF_S = 600
+SOON_S = 40
+"""The first delay of the Job controller, 10 s, with the end and the start of a pod."""
 PODS_ARE_REFUSED_S = 180 if HAS_LONG_FAULTS else 0
 
 NO_SUCH_IMAGE = "docker.io/none/none:none"
@@ -68,6 +70,21 @@ def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> N
     check_trains_on(cluster)
     cluster.join(node)
     cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 180)
+
+
+@LONG
+def test_a_pod_that_is_lost_again_and_again_is_made_again_within_seconds(
+    cluster: Cluster, last_step: int
+) -> None:
+    """By Kubernetes' own count of failures it would be 10, 20, 40 and 80 s."""
+    for _ in range(4):
+        lost = gpt(cluster).pod_of(0)
+        began = time.monotonic()
+        delete_pod(cluster, 0)
+        cluster.until(lambda lost=lost: gpt(cluster).pod_of(0) != lost, "pod 0 to run again", 120)
+        assert time.monotonic() - began < SOON_S
+        cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
+    assert last_step < merged(gpt(cluster).steps())[-1].step
 
 
 @LONG

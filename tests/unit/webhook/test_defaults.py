@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cede.api.names import IGNORED_FAILURES
 from cede.api.objects import Json
 from tests.builders.jobs import PRIORITY, QUEUE, TEAM, elastic_job, plain_job, running_job
 from tests.builders.random_jobs import random_jobs
@@ -24,6 +25,14 @@ def create(job: Json, team: Team = TEAM) -> Json:
 
 def update(old: Json, new: Json, user: str = "ada") -> Json:
     return apply_defaults(AdmissionRequest(new, old, user, TEAM))
+
+
+def test_the_pod_of_a_controller_only_forgets_ignored_failures_and_only_when_it_is_made() -> None:
+    owner = {"kind": "Job", "apiVersion": "batch/v1", "name": "gpt", "uid": "1", "controller": True}
+    metadata = {"name": "gpt-0", "ownerReferences": [owner], "annotations": {IGNORED_FAILURES: "6"}}
+    again: Json = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {}}
+    assert create(again) == {**again, "metadata": {**metadata, "annotations": {}}}
+    assert update(again, again, "system:kube-controller-manager") == again
 
 
 def test_the_users_own_labels_stay() -> None:

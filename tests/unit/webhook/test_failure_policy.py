@@ -3,12 +3,14 @@ one."""
 
 import pytest
 
+from cede.api.names import IGNORED_FAILURES, POD_INDEX
 from cede.api.objects import Json
 from webhook.failure_policy import (
     NO_LIMIT,
     count_delays_per_index,
     make_failure_policy,
     read_exit_codes,
+    without_ignored_failures,
 )
 
 OWN_RULE: Json = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
@@ -60,3 +62,18 @@ def test_a_limit_per_index_of_the_user_stays() -> None:
     count_delays_per_index(with_limit)
     count_delays_per_index(without)
     assert (with_limit["backoffLimitPerIndex"], without["backoffLimitPerIndex"]) == (1, NO_LIMIT)
+
+
+def test_a_pod_that_is_made_again_knows_nothing_of_ignored_failures() -> None:
+    """The Job controller doubles its delay for each, up to 600 s."""
+    counted = {"batch.kubernetes.io/job-index-failure-count": "2", POD_INDEX: "0"}
+    again: Json = {"metadata": {"name": "gpt-0", "annotations": counted | {IGNORED_FAILURES: "6"}}}
+    assert without_ignored_failures(again) == {
+        "metadata": {"name": "gpt-0", "annotations": counted}
+    }
+    assert again["metadata"]["annotations"][IGNORED_FAILURES] == "6", "the request is not modified"
+
+
+@pytest.mark.parametrize("pod", [{}, {"metadata": {}}, {"metadata": {"annotations": {"a": "b"}}}])
+def test_the_first_pod_of_an_index_stays_as_it_is(pod: Json) -> None:
+    assert without_ignored_failures(pod) == pod
