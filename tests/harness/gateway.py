@@ -61,6 +61,7 @@ async def pass_on(request: web.Request, given: aiohttp.ClientResponse) -> web.St
 async def gateway(upstream: str, host: str = "") -> AsyncIterator[tuple[str, aiohttp.TCPConnector]]:
     """Its address, and what connects a client to it."""
     certificates = fresh_certificates()
+    assert certificates.ca
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         app = web.Application()
         app.router.add_route("*", PREFIX + "/{path:.*}", Gateway(session, upstream, host).answer)
