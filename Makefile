@@ -48,7 +48,8 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 	@CEDE_RESERVATIONS=20 CEDE_FAIR_SHARING=off $(PYTHON_) -m pytest -q -s \
 		tests/integration/test_reservation.py
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py \
-		tests/integration/test_ledger.py tests/integration/test_explained_causes.py \
+		tests/integration/test_ledger.py tests/integration/test_deployed_ledger.py \
+		tests/integration/test_explained_causes.py \
 		tests/integration/test_governance_change.py tests/integration/test_governance_failure.py \
 		tests/integration/test_governance_sharing.py tests/integration/test_accelerators_policy.py \
 		tests/integration/test_raw_elastic.py tests/integration/test_governance_gang.py \

@@ -18,7 +18,7 @@ from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.errors import ApiError
 from cede.kube.lease import Times
-from ledger import books, day_sums, month_sums, statement
+from ledger import books, day_sums, month_sums, statement, statement_tables
 from ledger.controller import Controller
 from ledger.database import Database, DatabaseError
 from ledger.months import Month, parse_month
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     month.add_argument(
         "--by",
         dest="table",
-        choices=tuple(statement.TABLES),
+        choices=tuple(statement_tables.TABLES),
         default="team",
         help="the table in the CSV: one row for each of these (default: team)",
     )

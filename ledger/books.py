@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from cede.api.audit_chain import AuditRecord, Head, complaint
 from cede.api.objects import CESSIONS
+from ledger import loss_rows
 from ledger.accounting import Backlogs, Entries, Gap
 from ledger.bookkeeper import Batch, Books
 from ledger.changes import ObjectName
@@ -57,6 +58,7 @@ def open_books(database: Database, now: int) -> Books:
             row = {"id": 1, "schema": SCHEMA, "began": now, "written": now}
             connection.execute(insert(Book), row)
         database.check_schema(connection)
+        loss_rows.catch_up(connection)
         return Books(
             now if written is None else written,
             _backlogs(connection),
@@ -119,6 +121,7 @@ def add(database: Database, batch: Batch) -> None:
         _set_take_backs(connection, batch.take_backs)
         if batch.audit:
             connection.execute(insert(AuditRow), [asdict(record) for record in batch.audit])
+            loss_rows.add(connection, batch.audit)
 
 
 # --- what is read ---------------------------------------------------------------------------------

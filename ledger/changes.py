@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from cede.api.allocation import ComputeAllocation
 from cede.api.audit_chain import canonical
 from cede.api.cession import Cession, Target
+from cede.api.cession_status import TargetStatus
 from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
 
@@ -109,7 +110,14 @@ def _target(cession: Cession, target: Target) -> Json:
         return plan
     status = cession.target_status(target.uid)
     how = "Stop" if status.stopped else target.how
-    return plan | {"how": how, "released": status.releasedTime, "lostSteps": status.lost_steps}
+    end = {"how": how, "released": status.releasedTime, "lostSteps": status.lost_steps}
+    return plan | end | _lost(status)
+
+
+def _lost(status: TargetStatus) -> Json:
+    """The accelerator-seconds by kind, null where nobody knows; nothing if there is none."""
+    lost = status.lost_seconds.items() if status.releasedTime else ()
+    return {"uid": status.uid, "lost": [[*kind, value] for kind, value in lost]} if lost else {}
 
 
 def _changed_fields(model: BaseModel) -> Json:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from cede.api.team_days import Day, TeamDay, TeamDays
 from ledger.accounting import DAY, Gap, day_of
 from ledger.months import HOUR
-from ledger.statement import NOT_BEGUN, idle
+from ledger.statement import NOT_BEGUN
+from ledger.statement_tables import idle
 from ledger.timeline import SECOND
 
 LATE = 600 * SECOND

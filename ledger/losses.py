@@ -1,10 +1,25 @@
 """PURE. Which work was lost in take-backs, and by whose claim, from the records of the audit."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cede.api.objects import Json
+from cede.api.resources import FlavorResource
+from ledger.timeline import SECOND
+
+NO_KIND = ("", "")
+"""Of a loss whose kind of accelerators nobody knows."""
+
+
+class Work(NamedTuple):
+    """What a job lost on one kind of accelerator."""
+
+    kind: FlavorResource
+    # accelerator-microseconds; None: nobody knows
+    lost: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +41,47 @@ class Loss:
     to_size: int
     # steps that the job has to repeat; None: nobody knows
     lost_steps: int | None
+    # of the job; empty if nothing was lost, and in records of earlier versions
+    uid: str = ""
+    # by kind; empty if nothing was lost
+    works: tuple[Work, ...] = ()
+
+    @property
+    def lost(self) -> int | None:
+        """On all kinds together, in accelerator-microseconds; None: nobody knows."""
+        known = [work.lost for work in self.works if work.lost is not None]
+        return sum(known) if len(known) == len(self.works) else None
 
 
-def losses(contents: Iterable[tuple[str, str]], month: str) -> tuple[Loss, ...]:
-    """Of the targets that released capacity in this month. `contents` are (name, content) of
-    Cessions, as the audit has them; of several with one name the last counts."""
-    newest = {name: json.loads(content) for name, content in contents}
-    entries = [
-        _loss(name, cession, target)
-        for name, cession in newest.items()
-        for target in cession.get("targets", ())
-        # a Cession that has not ended does not say it yet
-        if str(target.get("released", "")).startswith(f"{month}-")
-    ]
-    return tuple(sorted(entries, key=lambda loss: (loss.released, loss.cession, loss.job)))
+class LossKey(NamedTuple):
+    """A job that lost something, the team for whose claim, and the kind of accelerators."""
+
+    team: str
+    # namespace/name
+    job: str
+    uid: str
+    claimant: str
+    instance_type: str
+    resource: str
+
+
+def losses(name: str, content: str) -> tuple[Loss, ...]:
+    """Of the targets of this Cession that have released capacity. Until it has ended, its record
+    in the audit does not say it."""
+    cession: Json = json.loads(content)
+    targets = cession.get("targets", ())
+    return tuple(_loss(name, cession, target) for target in targets if target.get("released"))
+
+
+def sums_of(entries: Iterable[Loss]) -> dict[LossKey, Counter[str]]:
+    """`lost`, as far as it is known, and how many are not: `unknown_losses`."""
+    sums: dict[LossKey, Counter[str]] = {}
+    for loss in entries:
+        for kind, lost in loss.works:
+            key = LossKey(loss.team, loss.job, loss.uid, loss.claimant, *kind)
+            values = sums.setdefault(key, Counter())
+            values.update(lost=lost or 0, unknown_losses=int(lost is None))
+    return sums
 
 
 def _loss(name: str, cession: Json, target: Json) -> Loss:
@@ -54,4 +96,14 @@ def _loss(name: str, cession: Json, target: Json) -> Loss:
         from_size=target["from"],
         to_size=target["to"],
         lost_steps=target["lostSteps"],
+        uid=target.get("uid", ""),
+        works=tuple(_works(target)),
     )
+
+
+def _works(target: Json) -> Iterable[Work]:
+    if target["lostSteps"] == 0:
+        return
+    # records of earlier versions have no hours
+    for type_name, resource, seconds in target.get("lost") or [(*NO_KIND, None)]:
+        yield Work((type_name, resource), None if seconds is None else round(seconds * SECOND))

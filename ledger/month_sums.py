@@ -9,16 +9,16 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from cede.api.budget import MonthUse, month_of
-from cede.api.objects import CESSIONS
 from cede.api.team_days import MONTHS, Statement
-from ledger import books
+from ledger import books, loss_rows
 from ledger.accounting import TeamKey
 from ledger.claims import ClaimKey
 from ledger.database import Database
-from ledger.losses import Loss, losses
+from ledger.losses import sums_of
 from ledger.months import Month, hours, last_months, parse_month, time_of
-from ledger.statement import MonthSums, as_csv
-from ledger.tables import AuditRow, ClaimDay, JobDay, PoolDay, TeamDay
+from ledger.statement import as_csv
+from ledger.statement_tables import MonthSums
+from ledger.tables import ClaimDay, JobDay, PoolDay, TeamDay
 from ledger.timeline import SECOND
 from ledger.usage import JobKey
 
@@ -33,11 +33,13 @@ def read_month(database: Database, month: Month) -> MonthSums:
         book = books.extent(connection)
         jobs = _sums(connection, JobDay, month)
         claims = _sums(connection, ClaimDay, month)
+        entries = loss_rows.read(connection, month)
         return replace(
             _shared_sums(connection, book, month),
             jobs={JobKey(*key): sums for key, sums in jobs.items()},
             claims={ClaimKey(*key): sums for key, sums in claims.items()},
-            losses=_losses(connection, month),
+            losses=entries,
+            lost=sums_of(entries),
         )
 
 
@@ -49,7 +51,8 @@ def read_statements(connection: Connection, book: books.Extent) -> tuple[Stateme
             ClaimKey(team, "", "", "", *rest): sums
             for (team, *rest), sums in _sums(connection, ClaimDay, month, JOB).items()
         }
-        sums = replace(_shared_sums(connection, book, month), claims=claims)
+        lost = loss_rows.read_sums(connection, month)
+        sums = replace(_shared_sums(connection, book, month), claims=claims, lost=lost)
         statements.append(Statement(month.name, as_csv(sums, "team")))
     return tuple(statements)
 
@@ -69,13 +72,6 @@ def _shared_sums(connection: Connection, book: books.Extent, month: Month) -> Mo
         pools={(type_name, resource): sums for (type_name, resource), sums in pools.items()},
         teams=teams,
     )
-
-
-def _losses(connection: Connection, month: Month) -> tuple[Loss, ...]:
-    """A Cession may end in a later month than its targets released capacity."""
-    is_later = (AuditRow.kind == CESSIONS.kind) & (AuditRow.time >= month.name)
-    query = select(AuditRow.name, AuditRow.content).where(is_later).order_by(AuditRow.number)
-    return losses(((row.name, row.content) for row in connection.execute(query)), month.name)
 
 
 def read_month_use(database: Database, teams: Collection[str]) -> MonthUse:

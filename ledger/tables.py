@@ -116,6 +116,34 @@ class OpenTakeBack(Base):
     record: Mapped[str]
 
 
+class LossRow(Base):
+    """What a job lost in a take-back on one kind of accelerator: ledger.losses.Loss. It follows
+    from the audit."""
+
+    __tablename__ = "losses"
+    cession: Mapped[str] = mapped_column(primary_key=True)
+    # which of the Cession's targets
+    target: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    # both empty if nothing was lost, or nobody knows on what
+    instance_type: Mapped[str] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(primary_key=True)
+    # of the record in the audit
+    number: Mapped[int]
+    released: Mapped[str] = mapped_column(index=True)
+    team: Mapped[str]
+    job: Mapped[str]
+    uid: Mapped[str]
+    claimant: Mapped[str]
+    claimant_job: Mapped[str]
+    how: Mapped[str]
+    from_size: Mapped[int]
+    to_size: Mapped[int]
+    # both NULL if nobody knows
+    lost_steps: Mapped[int | None]
+    # accelerator-microseconds
+    lost: Mapped[int | None]
+
+
 class AuditRow(Base):
     """One record of the audit: cede.api.audit_chain.AuditRecord."""
 

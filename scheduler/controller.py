@@ -113,7 +113,7 @@ class Controller:
         if any(job.leader_worker_set for job in current.admitted):
             # Kueue has admitted groups, so the kind is installed, perhaps since a moment ago
             self._objects["leader_worker_sets"].look_again()
-        self._metrics.note(current, objects.observations, now)
+        self._metrics.note(current, now)
         self._remember_disagreements(current)
         self._expected_since = remember(self._expected_since, expected, now)
         await self._report(decision)

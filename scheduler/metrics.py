@@ -6,6 +6,7 @@ replica that leads shows Cessions, guards and queues.
 """
 
 from collections import Counter as Amounts
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -14,13 +15,13 @@ from prometheus_client import Counter, Gauge, Histogram
 from cede.api.cession import Cession, Target
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix
+from cede.api.resources import FlavorResource
 from scheduler.cession.target_progress import find_job
-from scheduler.snapshot.observations import Observed
+from scheduler.cession.unsaved_work import unsaved_seconds
 from scheduler.snapshot.snapshot import Snapshot
 
 SECONDS_OF_WAITING = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 SECONDS_OF_COMPUTING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-NOT_ACCELERATORS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 CESSIONS = Counter(
     "cede_cessions_total", "Cessions that ended, by outcome and reason.", ["outcome", "reason"]
@@ -49,13 +50,16 @@ TARGETS = Counter(
     "Targets that released capacity, by how: Shrink, Drain or Stop, and whether they ceded before.",
     ["how", "ceded"],
 )
-LOST_STEPS = Counter("cede_lost_steps_total", "Unsaved steps of jobs that were stopped.")
+LOST_STEPS = Counter(
+    "cede_lost_steps_total", "Unsaved steps of jobs that were stopped, as their Cessions record."
+)
 KEPT_STEPS = Counter(
     "cede_kept_steps_total", "Unsaved steps of targets that ceded: a kill would have lost them."
 )
 LOST_SECONDS = Counter(
     "cede_lost_accelerator_seconds_total",
-    "Unsaved work of jobs that were stopped, in seconds of one accelerator.",
+    "Unsaved work of jobs that were stopped, as their Cessions record, in seconds of one "
+    "accelerator.",
     ["resource"],
 )
 KEPT_SECONDS = Counter(
@@ -101,7 +105,7 @@ class CessionMetrics:
         # by Cession: Unix seconds since when its guard has been admitted
         self._guarded_since: dict[str, float] = {}
 
-    def note(self, current: Snapshot, observed: Mapping[str, Observed], now: float) -> None:
+    def note(self, current: Snapshot, now: float) -> None:
         """Counts what has happened since the last pass."""
         before = self._before
         self._before = {cession.metadata.name: cession for cession in current.cessions}
@@ -113,7 +117,7 @@ class CessionMetrics:
             for cession in current.cessions
             if cession.open
             for target in cession.spec.targets
-            if (at_stake := self._now_at_stake(cession, target, current, observed, now))
+            if (at_stake := self._now_at_stake(cession, target, current, now))
         }
         self._note_guards(current, now)
         OPEN_CESSIONS.set(sum(1 for cession in current.cessions if cession.open))
@@ -168,36 +172,38 @@ class CessionMetrics:
         has_ceded = bool(new.cededTime)
         how = "Stop" if new.stopped else target.how
         TARGETS.labels(how, str(has_ceded).lower()).inc()
-        at_stake = self._at_stake.get(target.uid)
-        if at_stake is None or (how != "Stop" and not has_ceded):
-            return
-        (KEPT_STEPS if has_ceded else LOST_STEPS).inc(at_stake.steps)
-        for resource, seconds in at_stake.accelerator_seconds.items():
-            (KEPT_SECONDS if has_ceded else LOST_SECONDS).labels(resource).inc(seconds)
+        _count_work(new, self._at_stake.get(target.uid))
 
     def _now_at_stake(
-        self,
-        cession: Cession,
-        target: Target,
-        current: Snapshot,
-        observed: Mapping[str, Observed],
-        now: float,
+        self, cession: Cession, target: Target, current: Snapshot, now: float
     ) -> _AtStake | None:
         """Until the target has ceded; then as it was before."""
         job = find_job(target, current)
         status = cession.target_status(target.uid)
-        history = observed.get(job.job_uid) if job else None
-        if job is None or job.runtime is None or history is None or status.cededTime:
+        if job is None or job.runtime is None or status.cededTime:
             return self._at_stake.get(target.uid)
-        unsaved_s = history.unsaved_s(now)
-        return _AtStake(
-            max(0, job.runtime.step - job.runtime.durableStep),
-            {
-                resource: unsaved_s * amount * job.size
-                for (_, resource), amount in job.per_pod.items()
-                if resource not in NOT_ACCELERATORS
-            },
-        )
+        steps = max(0, job.runtime.step - job.runtime.durableStep)
+        return _AtStake(steps, _by_resource(unsaved_seconds(job, now)))
+
+
+def _count_work(status: TargetStatus, at_stake: _AtStake | None) -> None:
+    """What the target has lost; or what it has not, although a kill would have lost it."""
+    if status.lost_steps:
+        LOST_STEPS.inc(status.lost_steps)
+        for resource, seconds in _by_resource(status.lost_seconds).items():
+            LOST_SECONDS.labels(resource).inc(seconds)
+    elif status.cededTime and at_stake:
+        KEPT_STEPS.inc(at_stake.steps)
+        for resource, seconds in at_stake.accelerator_seconds.items():
+            KEPT_SECONDS.labels(resource).inc(seconds)
+
+
+def _by_resource(work: Mapping[FlavorResource, float | None]) -> Mapping[str, float]:
+    """Of all flavors, as far as it is known."""
+    seconds = defaultdict[str, float](float)
+    for (_, resource), value in work.items():
+        seconds[resource] += value or 0.0
+    return seconds
 
 
 def _observe_stage(stage: str, began: str, ended: str) -> None:

@@ -7,9 +7,30 @@ from pydantic import BaseModel, Field, model_serializer
 from cede.api.crd_schema import ATOMIC, Conditions
 from cede.api.objects import Json
 from cede.api.reasons import CessionPhase
+from cede.api.resources import FlavorResource
 
 MAX_TARGETS = 1000
 """Targets of one Cession. With names of 253 characters, so many still fit into one object."""
+MAX_KINDS = 8
+"""Kinds of accelerators of one job that are recorded."""
+
+
+class UnsavedWork(BaseModel):
+    """Work of a job on one kind of accelerator that it had not saved."""
+
+    flavor: str = Field(max_length=253, description="The ResourceFlavor (instance type).")
+    resource: str = Field(
+        max_length=253, description="The accelerator or partition, such as nvidia.com/gpu."
+    )
+    seconds: str = Field(
+        default="",
+        max_length=16,
+        pattern=r"^([0-9]+\.[0-9])?$",
+        description=(
+            "Seconds of one accelerator since the newest save that the scheduler saw; empty if the "
+            "job reported none."
+        ),
+    )
 
 
 class TargetStatus(BaseModel):
@@ -36,10 +57,23 @@ class TargetStatus(BaseModel):
         ),
     )
     step: int = Field(
-        default=0, description="The last training step before the job ceded; 0 until then."
+        default=0,
+        description=(
+            "The last training step before the job ceded, or before the scheduler resized or "
+            "stopped it without that; 0 until then, or if the job did not report it."
+        ),
     )
     durableStep: int = Field(
-        default=0, description="The newest step that was saved when the job ceded; 0 until then."
+        default=0, description="The newest step that was saved then; 0 until then."
+    )
+    unsaved: list[UnsavedWork] = Field(
+        default_factory=list,
+        max_length=MAX_KINDS,
+        json_schema_extra=ATOMIC,
+        description=(
+            "The work that was not saved then, for each kind of accelerator that the job had. A "
+            "job that is stopped loses it. Empty if the job had ceded and saved all."
+        ),
     )
     resizeRequestedTime: str = Field(
         default="",
@@ -94,14 +128,26 @@ class TargetStatus(BaseModel):
     def lost_steps(self) -> int | None:
         """Steps that the job has to repeat; None: not known.
 
-        A job that ceded and trains on has lost nothing. One that ceded and was stopped continues
-        from what it had saved.
+        A job that ceded and trains on has lost nothing. One that was stopped continues from what
+        it had saved, as far as it reported that.
         """
-        if not self.cededTime:
-            return None
-        if not self.stopped:
+        if self.cededTime and not self.stopped:
             return 0
+        if not self.cededTime and not (self.stopped and self.step):
+            return None
         return max(0, self.step - self.durableStep)
+
+    @property
+    def lost_seconds(self) -> dict[FlavorResource, float | None]:
+        """Seconds of one accelerator that the job has to repeat, for each kind that it had; None:
+        not known. Empty if nothing was lost, or if not even the kinds are known."""
+        if self.lost_steps == 0:
+            return {}
+        is_known = self.lost_steps is not None
+        return {
+            (work.flavor, work.resource): float(work.seconds) if is_known and work.seconds else None
+            for work in self.unsaved
+        }
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, serialize: Any) -> Json:

@@ -75,7 +75,8 @@ class Taken:
     to_size: int
     # when the capacity was released (RFC 3339); empty until then
     released: str
-    # the last step, and the newest that was saved, when it ceded; None: it has not reported
+    # the last step, and the newest that was saved, when it ceded or was stopped; None: it has not
+    # reported
     step: int | None
     saved_step: int | None
     # steps that were lost; None: not known
@@ -99,7 +100,7 @@ def _parts(cession: Cession, uid: str) -> Iterator[Taken]:
 
 
 def _taken(cession: Cession, target: Target, status: TargetStatus) -> Taken:
-    has_ceded = bool(status.cededTime)
+    has_reported = bool(status.cededTime or status.step)
     return Taken(
         cession=cession.metadata.name,
         phase=cession.status.phase.value,
@@ -110,8 +111,8 @@ def _taken(cession: Cession, target: Target, status: TargetStatus) -> Taken:
         from_size=target.fromSize,
         to_size=target.toSize,
         released=status.releasedTime,
-        step=status.step if has_ceded else None,
-        saved_step=status.durableStep if has_ceded else None,
+        step=status.step if has_reported else None,
+        saved_step=status.durableStep if has_reported else None,
         lost_steps=status.lost_steps,
         forced=bool(status.forcedTime),
         plan=cession.spec.why,

@@ -45,6 +45,13 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
+STREAM_HEADERS = HEADERS | {
+    # a gateway that compressed the stream would hold events back
+    "Cache-Control": "no-store, no-transform",
+    # nginx, and what is made of it, collects an answer before it passes it on
+    "X-Accel-Buffering": "no",
+}
+
 
 class Server:
     """Answers on one port those whom `access` lets in."""
@@ -133,7 +140,7 @@ class Server:
         text = request.query.get("after", "")
         if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
             raise web.HTTPBadRequest(text="`after` is not a version: it should be a number\n")
-        response = web.StreamResponse(headers=HEADERS)
+        response = web.StreamResponse(headers=STREAM_HEADERS)
         response.content_type = "text/event-stream"
         # the page was closed, or its reader is not let in any more
         is_over = suppress(ConnectionResetError, web.HTTPException)

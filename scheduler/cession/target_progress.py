@@ -24,6 +24,7 @@ from cede.api.short_text import listed
 from elastic_runtime.contract import Status
 from scheduler.actions import Action, SetWorkloadActive, request_size, resize, shrink
 from scheduler.cession.stage_times import led_s, once
+from scheduler.cession.unsaved_work import at_release
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -130,11 +131,7 @@ def _before_release(
     if answer:
         news["askedTime"] = once(recorded.askedTime, now)
         if answer.ceded(target.toSize) and not recorded.cededTime:
-            news |= {
-                "cededTime": once("", now),
-                "step": answer.step,
-                "durableStep": answer.durableStep,
-            }
+            news |= {"cededTime": once("", now), **at_release(job, now)}
     status = _with(recorded, **news)
     left_s = target.graceSeconds - led_s(status.requestedTime, snapshot.led_since, now)
     is_asked = answer is not None or recorded.stopped
@@ -186,6 +183,8 @@ def release(
     if job is None or status.releasedTime:
         return progress
     news = dict[str, object]()
+    if not (status.cededTime or status.step or status.unsaved):
+        news |= at_release(job, now)
     if _is_late(cession, progress, job):
         news["forcedTime"] = once(status.forcedTime, now)
     preemptor = cession.spec.preemptor

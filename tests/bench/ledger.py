@@ -9,26 +9,37 @@ private partitions, to compare the ledger's estimate with.
 
 import argparse
 import asyncio
+import itertools
 import json
 import resource
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import insert, update
+
 from cede.api.kueue import Workload
+from cede.api.objects import Json
+from cede.api.team_days import MONTHS
 from ledger import books
-from ledger.bookkeeper import Bookkeeper
+from ledger.accounting import Entries
+from ledger.bookkeeper import Batch, Bookkeeper
+from ledger.claims import ClaimKey
 from ledger.database import Database
+from ledger.day_sums import read_days
+from ledger.months import Month, last_months
+from ledger.tables import Book, LossRow
 from ledger.timeline import SECOND
 from scheduler.simulate.cli import text_of
 from scheduler.simulate.elastic import make_elastic
 from scheduler.simulate.replay import Way, Window
 from scheduler.simulate.trace import read_jobs, read_teams
-from tests.builders.ledger import NOW, allocation, policy, seen_at, workload
+from tests.builders.ledger import KIND, NOW, allocation, policy, seen_at, workload
 from tests.harness.ledger_replay import LedgerReplay
 from tests.harness.running_ledger import ledger_world
 
@@ -97,6 +108,7 @@ def cost(_: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         return pass_times(Path(folder)) | {
             "bytes_per_1000_jobs": bytes_per_1000_jobs(Path(folder)),
+            "page_of_a_year_s": page_of_a_year(Path(folder)),
             **asyncio.run(requests(Path(folder))),
         }
 
@@ -167,6 +179,60 @@ def bytes_per_1000_jobs(folder: Path) -> float:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
     return (folder / "jobs.db").stat().st_size / (ENDED / 1000)
+
+
+def page_of_a_year(folder: Path) -> float:
+    """What the page reads in one request: 30 days, and the statements of 12 months. In each month
+    10,000 jobs missed something on two days, and lost something."""
+    database = Database(f"sqlite:///{folder}/year.db")
+    months = last_months(0, NOW, MONTHS)
+    began = months[-1].begin
+    books.open_books(database, began)
+    for month in months:
+        books.add(database, Batch(began, began, busy_month(month), (), ()))
+        with database.transaction() as connection:
+            connection.execute(insert(LossRow), losses_of(month))
+    with database.transaction() as connection:
+        connection.execute(update(Book).values(written=NOW))
+    return seconds(partial(read_days, database, NOW))
+
+
+def busy_month(month: Month) -> Entries:
+    days = [f"{month.name}-{day:02}" for day in range(1, 29)]
+    teams = [f"team-{number}" for number in range(TEAMS)]
+    entries = Entries(pools={(day, KIND): Counter(capacity=SECOND) for day in days})
+    for day, team in itertools.product(days, teams):
+        entries.teams[day, (team, KIND)] = Counter(used=SECOND, available=SECOND)
+    for number, day in itertools.product(range(RUNNING), days[:2]):
+        job = (teams[number % TEAMS], "namespace", f"job-{number}", f"uid-{number}")
+        entries.claims[day, ClaimKey(*job, teams[0], *KIND)] = Counter(taken_back=SECOND)
+    return entries
+
+
+def losses_of(month: Month) -> list[Json]:
+    """One of each job."""
+    type_name, resource = KIND
+    common = {
+        "target": 0,
+        "instance_type": type_name,
+        "resource": resource,
+        "number": 1,
+        "released": f"{month.name}-02T00:00:00Z",
+        "uid": "",
+        "how": "Stop",
+        "from_size": 8,
+        "to_size": 0,
+        "lost_steps": 1,
+        "lost": SECOND,
+        "claimant": "team-0",
+        "claimant_job": "team-0/claim",
+    }
+    return [
+        common
+        | {"cession": f"{month.name}-{number}", "job": f"namespace/job-{number}"}
+        | {"team": f"team-{number % TEAMS}"}
+        for number in range(RUNNING)
+    ]
 
 
 async def requests(folder: Path) -> dict[str, Any]:

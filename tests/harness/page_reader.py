@@ -26,15 +26,17 @@ from cede.report.explanation import Explanation
 TOKEN = "the-token"
 NOTHING_RECORDED = (
     "month,recorded_hours,not_recorded_hours,team,instance_type,resource,owned,available,used,"
-    "borrowed,lent,idle,taken_back,claimed,gained\n"
+    "borrowed,lent,idle,taken_back,claimed,gained,lost,unknown_losses\n"
 )
 STATEMENT = NOTHING_RECORDED + "".join(
     f"2026-11,42.000000,496.000000,{row}\n"
     for row in (
         "research,a100-80g,nvidia.com/gpu,192.000000,192.000000,288.000000,96.000000,0.000000,"
-        "0.000000,12.500000,0.000000,96.000000",
+        "0.000000,12.500000,0.000000,96.000000,1.500000,2",
         "vision,a100-80g,nvidia.com/gpu,672.000000,672.000000,488.000000,0.000000,156.000000,"
-        "28.000000,0.000000,12.500000,-0.000001",
+        "28.000000,0.000000,12.500000,-0.000001,0.000000,0",
+        "vision,h100,nvidia.com/gpu,0.000000,0.000000,0.000000,0.000000,0.000000,"
+        "0.000000,0.000000,0.000000,0.000000,unknown,1",
     )
 )
 ENOUGH_S = 20.0

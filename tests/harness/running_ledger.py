@@ -15,7 +15,7 @@ from ledger.controller import Controller
 from ledger.database import Database
 from ledger.month_sums import read_month
 from ledger.months import parse_month
-from ledger.statement import MonthSums
+from ledger.statement_tables import MonthSums
 from ledger.timeline import SECOND
 from tests.builders.ledger import NOW, allocation, policy
 from tests.fakes.api_server import ApiServer

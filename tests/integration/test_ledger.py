@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from cede.api import names
-from cede.api.objects import Json, unix
 from tests.harness.local_cluster import Cluster
 from tests.harness.local_job import free_port
 from tests.integration.admin import TIMEOUT_S, Admin, governed
+from tests.integration.books import CONFIRMED_WITHIN_S, TOLERANCE_S, Books
 from tests.marks import LONG
 from tests.paths import TREE
 
@@ -25,11 +25,8 @@ pytestmark = pytest.mark.cluster
 OWNER = "gov-lender"
 BORROWER = "gov-user"
 COMPONENT = TREE / "deploy/components/ledger"
-CONFIRMED_WITHIN_S = 200
-"""A server confirms each kind once a minute, or a watch of it is made again after 150 s."""
 ROUNDED_S = 3600 / 1e6
 """Statements are rounded to a millionth of an hour."""
-TOLERANCE_S = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +61,7 @@ def kubeconfig(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     cluster.kubectl("delete", "configmap,lease", names.LEDGER, "-n", names.SYSTEM_NAMESPACE)
 
 
-class Ledger:
+class Ledger(Books):
     """Its database, and the processes that use it."""
 
     def __init__(self, folder: Path, kubeconfig: str) -> None:
@@ -90,15 +87,6 @@ class Ledger:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def statement(self) -> Json:
-        month = time.strftime("%Y-%m", time.gmtime())
-        statement: Json = json.loads(self.run("statement", "--month", month, "-o", "json"))
-        return statement
-
-    def job_seconds(self, job: str, column: str) -> float:
-        rows = [row for row in self.statement()["byJob"] if row["job"] == job]
-        return sum(float(row[column]) for row in rows) * 3600
-
 
 @LONG
 def test_a_job_has_the_seconds_that_it_had_quota(
@@ -119,24 +107,19 @@ def test_a_job_has_the_seconds_that_it_had_quota(
         )
     with ledger.running():
         cluster.until(
-            lambda: ledger.statement()["gaps"][-1]["reason"] == "the ledger did not run",
+            ledger.gap_s,
             "the restart to be in the books",
             CONFIRMED_WITHIN_S,
         )
         admin.delete_job(BORROWER, "gpt")
         ended = time.time()
-
-        def is_confirmed() -> bool:
-            return unix(ledger.statement()["writtenUntil"]) > ended + 1
-
-        cluster.until(is_confirmed, "the end of the job to be in the books", CONFIRMED_WITHIN_S)
-    gap_s = sum(
-        unix(gap["end"]) - unix(gap["begin"])
-        for gap in ledger.statement()["gaps"]
-        if gap["reason"] == "the ledger did not run"
-    )
+        cluster.until(
+            lambda: ledger.has(ended + 1),
+            "the end of the job to be in the books",
+            CONFIRMED_WITHIN_S,
+        )
     used_s = ledger.job_seconds("gpt", "used")
-    assert used_s / 12 == pytest.approx(ended - began - gap_s, abs=TOLERANCE_S)
+    assert used_s / 12 == pytest.approx(ended - began - ledger.gap_s(), abs=TOLERANCE_S)
     assert ledger.job_seconds("gpt", "borrowed") == pytest.approx(used_s / 3, abs=ROUNDED_S)
     assert {row["difference"] for row in ledger.statement()["balance"]} == {"0.000000"}
 

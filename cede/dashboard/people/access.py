@@ -88,7 +88,10 @@ class PeopleAccess:
     # --- who asks ---------------------------------------------------------------------------------
     def check(self, request: web.Request) -> None:
         if request.host != self._address.netloc:
-            raise web.HTTPMisdirectedRequest(text=f"this is {self._address.geturl()}\n")
+            raise web.HTTPMisdirectedRequest(
+                text=f"the request is for {request.host}, and this is {self._address.geturl()}: a "
+                f"gateway should leave the header Host as it came, and --address should name that\n"
+            )
         # anybody may lead a person to the page, and only the page may ask
         asks = request.method != hdrs.METH_GET or request.path.startswith(DATA)
         if asks and not self._is_ours(request):

@@ -22,9 +22,15 @@ export async function ask(path, { signal, body } = {}) {
   const response = await fetch(path, { headers, signal, ...(body ? question : {}) });
   if (response.status === 401 && response.headers.has("Cede-Sign-In")) location.assign("sign-in");
   if (!response.ok) {
-    throw Object.assign(new Error((await response.text()).trim()), { status: response.status });
+    throw Object.assign(new Error(await reasonOf(response)), { status: response.status });
   }
   return response;
+}
+
+// The server answers in text. What is HTML comes from a gateway before it.
+async function reasonOf(response) {
+  const isOurs = response.headers.get("Content-Type")?.startsWith("text/plain");
+  return isOurs ? (await response.text()).trim() : `a gateway answers with ${response.status}`;
 }
 
 // Follows the stream from `version` until it ends. Calls `opened`, and `change` with each change.

@@ -1,54 +1,95 @@
 """What was lost in take-backs, from the records of the audit; what nobody knows is no 0."""
 
+from collections import Counter
+from itertools import chain
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, select
 
+from cede.api import names
 from cede.api.cession import Cession
 from ledger import books
 from ledger.bookkeeper import Bookkeeper
 from ledger.changes import ContentReader
 from ledger.database import Database
-from ledger.losses import Loss, losses
+from ledger.day_sums import read_days
+from ledger.losses import Loss, losses, sums_of
 from ledger.month_sums import read_month
-from ledger.months import parse_month
-from ledger.statement import TABLES, MonthSums, as_csv
+from ledger.months import HOUR, parse_month
+from ledger.statement import as_csv
+from ledger.statement_tables import TABLES, MonthSums
+from ledger.tables import LossRow
 from ledger.timeline import SECOND
-from tests.builders.ledger import NOW, cession, seen_at
+from ledger.usage import JobKey
+from tests.builders.ledger import KIND, NOW, TYPE, cession, seen_at
 
 NOVEMBER = parse_month("2026-11")
 RELEASED = "2026-11-20T00:00:00Z"
+MIG = "nvidia.com/mig-1g.5gb"
 CEDED: dict[str, Any] = {"cededTime": "2026-11-20T00:00:00Z", "step": 70, "durableStep": 50}
+HELD = [{"flavor": TYPE, "resource": names.GPU}]
+UNSAVED: dict[str, Any] = {
+    "step": 70,
+    "durableStep": 50,
+    "unsaved": [{"flavor": TYPE, "resource": names.GPU, "seconds": "5400.0"}],
+}
+"""An hour and a half of one accelerator."""
 
 
-def ended(size: int = 4, name: str = "c", claimant: str = "vision", **target: Any) -> Cession:
+def ended(
+    size: int = 4, name: str = "c", claimant: str = "vision", job: str = "gpt", **target: Any
+) -> Cession:
     """One job gave, from eight pods to so many."""
-    record = cession(
-        ("gpt", 8, size), name=name, claimant=claimant, phase="Completed", released=True
-    )
-    [status] = record.status.targets
-    record.status.targets = [status.model_copy(update=target)]
-    return record
+    record = cession((job, 8, size), name=name, claimant=claimant, phase="Completed", released=True)
+    status = record.model_dump()["status"]
+    status["targets"][0] |= target
+    return Cession.model_validate(record.model_dump() | {"status": status})
 
 
-def contents(*cessions: Cession) -> list[tuple[str, str]]:
-    reader = ContentReader()
-    return [(name, text) for (_, name), text in reader.read(cessions).items()]
+def lost_in(*cessions: Cession) -> tuple[Loss, ...]:
+    contents = ContentReader().read(cessions)
+    parts = [losses(name, text) for (_, name), text in contents.items()]
+    return tuple(chain.from_iterable(parts))
 
 
 @pytest.mark.parametrize(
-    ("record", "how", "lost_steps"),
+    ("record", "how", "steps", "hours"),
     [
-        pytest.param(ended(**CEDED), "Shrink", 0, id="shrank after it had ceded"),
-        pytest.param(ended(), "Shrink", None, id="shrank without an answer"),
-        pytest.param(ended(0, stopped=True, **CEDED), "Stop", 20, id="stopped after it had ceded"),
-        pytest.param(ended(0, stopped=True), "Stop", None, id="stopped, and nobody could ask it"),
-        pytest.param(ended(stopped=True), "Stop", None, id="was to shrink, and was stopped"),
+        pytest.param(ended(**CEDED), "Shrink", 0, 0, id="shrank after it had ceded"),
+        pytest.param(ended(), "Shrink", None, None, id="shrank without an answer"),
+        pytest.param(
+            ended(0, stopped=True, **CEDED | UNSAVED),
+            *("Stop", 20, 1.5),
+            id="stopped after it had ceded, and could not save",
+        ),
+        pytest.param(
+            ended(0, stopped=True, **CEDED | {"durableStep": 70}),
+            *("Stop", 0, 0),
+            id="stopped after it had saved",
+        ),
+        pytest.param(
+            ended(0, stopped=True, **UNSAVED),
+            *("Stop", 20, 1.5),
+            id="stopped, and it had reported before",
+        ),
+        pytest.param(
+            ended(0, stopped=True, unsaved=HELD),
+            *("Stop", None, None),
+            id="stopped, and nobody could ask it",
+        ),
+        pytest.param(ended(stopped=True), "Stop", None, None, id="was to shrink, and was stopped"),
+        pytest.param(
+            ended(0, stopped=True, **CEDED),
+            *("Stop", 20, None),
+            id="the scheduler of an earlier version recorded it",
+        ),
     ],
 )
-def test_what_a_job_lost(record: Cession, how: str, lost_steps: int | None) -> None:
-    [loss] = losses(contents(record), "2026-11")
-    assert (loss.how, loss.lost_steps) == (how, lost_steps)
+def test_what_a_job_lost(record: Cession, how: str, steps: int | None, hours: float | None) -> None:
+    [loss] = lost_in(record)
+    assert (loss.how, loss.lost_steps) == (how, steps)
+    assert loss.lost == (None if hours is None else hours * HOUR)
     assert (loss.team, loss.job, loss.claimant) == ("research", "research/gpt", "vision")
     assert (loss.released, loss.from_size) == (RELEASED, 8)
 
@@ -61,65 +102,172 @@ def test_what_a_job_lost(record: Cession, how: str, lost_steps: int | None) -> N
     ],
 )
 def test_who_has_released_nothing_for_sure_is_left_out(record: Cession) -> None:
-    assert losses(contents(record), "2026-11") == ()
-
-
-def test_a_loss_is_of_the_month_in_which_it_was_released() -> None:
-    assert losses(contents(ended()), "2026-10") == ()
-    assert losses(contents(ended()), "2026-12") == ()
-
-
-def test_of_several_records_of_a_cession_the_last_counts() -> None:
-    twice = [*contents(ended()), *contents(ended(**CEDED))]
-    assert [loss.lost_steps for loss in losses(twice, "2026-11")] == [0]
+    assert lost_in(record) == ()
 
 
 def test_records_of_deleted_cessions_and_of_earlier_versions_say_nothing() -> None:
     before = '{"claimant":"vision","ended":true,"job":"v/j","targets":[{"team":"research"}]}'
-    assert losses([("a", '{"deleted":true}'), ("b", before)], "2026-11") == ()
+    assert losses("a", '{"deleted":true}') == losses("b", before) == ()
+
+
+def test_a_record_without_a_loss_is_as_earlier_versions_wrote_it() -> None:
+    """Or a new version would record all Cessions again that are there."""
+    [text] = ContentReader().read([ended(**CEDED)]).values()
+    assert '"lost":' not in text
+    assert '"uid":"job-gpt"' not in text
+
+
+# --- the tables of a month ------------------------------------------------------------------------
+RECORDS = (
+    ended(0, "a", stopped=True, **CEDED | UNSAVED),
+    ended(0, "b", stopped=True, **CEDED | UNSAVED | {"durableStep": 65}),
+    ended(0, "c", job="rigid", stopped=True, unsaved=HELD),
+    ended(4, "d", "speech", **CEDED),
+    ended(0, "e", "speech", job="rigid", stopped=True, unsaved=HELD),
+    ended(0, "f", "speech", job="old", stopped=True),
+)
+
+
+def month(*records: Cession) -> MonthSums:
+    entries = lost_in(*records)
+    gpt = JobKey("research", "research", "gpt", "job-gpt", "low", *KIND)
+    return MonthSums(
+        NOVEMBER,
+        *(NOW, NOW),
+        jobs={gpt: Counter(used=HOUR)},
+        losses=entries,
+        lost=sums_of(entries),
+    )
+
+
+def rows(table: str, *columns: str) -> list[tuple[str | None, ...]]:
+    return [tuple(map(row.get, columns)) for row in TABLES[table](month(*RECORDS))]
 
 
 def test_all_losses_add_up_by_the_job_that_claimed_and_what_is_unknown_is_no_0() -> None:
-    records = [
-        ended(0, "a", stopped=True, **CEDED),
-        ended(0, "b", stopped=True, **CEDED | {"durableStep": 65}),
-        ended(0, "c", stopped=True),
-        ended(4, "d", "speech", **CEDED),
-    ]
-    sums = MonthSums(NOVEMBER, NOW, NOW, losses=losses(contents(*records), "2026-11"))
-    columns = ("claimant", "claimant_job", "targets", "stopped", "lost_steps", "unknown_losses")
-    rows = [tuple(map(row.get, columns)) for row in TABLES["claimant"](sums)]
-    assert rows == [
-        ("speech", "speech/claim", "1", "0", "0", "0"),
-        ("vision", "vision/claim", "3", "3", "25", "1"),
+    columns = ("claimant", "targets", "stopped", "lost_steps", "lost_hours", "unknown_losses")
+    assert rows("claimant", *columns) == [
+        ("speech", "3", "2", "unknown", "unknown", "2"),
+        ("vision", "3", "3", "25", "3.000000", "1"),
     ]
 
 
-def test_the_statement_has_them_and_says_what_is_unknown(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("table", "columns", "expected"),
+    [
+        (
+            "team",
+            ("team", "instance_type"),
+            [("research", "", "unknown", "1"), ("research", TYPE, "3.000000", "2")],
+        ),
+        ("type", ("instance_type",), [("", "unknown", "1"), (TYPE, "3.000000", "2")]),
+        (
+            "claim",
+            ("claimant", "instance_type"),
+            [
+                ("speech", "", "unknown", "1"),
+                ("speech", TYPE, "unknown", "1"),
+                ("vision", TYPE, "3.000000", "1"),
+            ],
+        ),
+        (
+            "class",
+            ("priority_class", "instance_type"),
+            [
+                ("", "", "unknown", "1"),
+                ("", TYPE, "unknown", "2"),
+                ("low", TYPE, "3.000000", "0"),
+            ],
+        ),
+        (
+            "job",
+            ("job", "uid"),
+            [
+                ("gpt", "job-gpt", "3.000000", "0"),
+                ("old", "", "unknown", "1"),
+                ("rigid", "job-rigid", "unknown", "2"),
+            ],
+        ),
+    ],
+)
+def test_every_table_has_the_hours_that_are_known_and_how_many_losses_are_not(
+    table: str, columns: tuple[str, ...], expected: list[tuple[str, ...]]
+) -> None:
+    """The job of a class is known if it ran in this month."""
+    assert rows(table, *columns, "lost", "unknown_losses") == expected
+
+
+def test_a_job_with_two_kinds_of_accelerators_loses_on_both() -> None:
+    kinds = [*UNSAVED["unsaved"], {"flavor": TYPE, "resource": MIG, "seconds": "3600.0"}]
+    sums = month(ended(0, stopped=True, **CEDED | UNSAVED | {"unsaved": kinds}))
+    [row] = TABLES["loss"](sums)
+    assert (row["lost_steps"], row["lost_hours"]) == ("20", "2.500000")
+    assert [(row["resource"], row["lost"]) for row in TABLES["type"](sums)] == [
+        (names.GPU, "1.500000"),
+        (MIG, "1.000000"),
+    ]
+
+
+# --- in the database ------------------------------------------------------------------------------
+def record(database: Database, *cessions: Cession) -> None:
+    """As the ledger does it."""
     bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW)
     for second in (0, 20):
-        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=[ended()]))
+        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=cessions))
     batch = bookkeeper.batch()
     assert batch
     books.add(database, batch)
-    month = read_month(database, NOVEMBER)
-    assert month.losses == (
-        Loss(
-            RELEASED,
-            "c",
-            "research",
-            "research/gpt",
-            "vision",
-            "vision/claim",
-            "Shrink",
-            8,
-            4,
-            None,
-        ),
-    )
-    header, row = as_csv(month, "loss").splitlines()
+
+
+def test_the_statement_has_them_and_says_what_is_unknown(database: Database) -> None:
+    record(database, *RECORDS)
+    read = read_month(database, NOVEMBER)
+    assert read.losses == lost_in(*RECORDS)
+    assert read.lost == sums_of(read.losses)
+    header, *lines = as_csv(read, "loss").splitlines()
     assert header.endswith(
-        "released,cession,team,job,claimant,claimant_job,how,from_size,to_size,lost_steps"
+        "released,cession,team,job,claimant,claimant_job,how,from_size,to_size,lost_steps,lost_hours"
     )
-    assert row.endswith(",research/gpt,vision,vision/claim,Shrink,8,4,unknown")
-    assert read_month(database, parse_month("2026-10")).losses == ()
+    [rigid] = [line for line in lines if ",c,research," in line]
+    assert rigid.endswith(",research/rigid,vision,vision/claim,Stop,8,0,unknown,unknown")
+    for other in ("2026-10", "2026-12"):
+        assert read_month(database, parse_month(other)).losses == ()
+
+
+def test_the_page_gets_the_sums_that_are_printed(database: Database) -> None:
+    record(database, *RECORDS)
+    [statement] = read_days(database, NOW + 60 * SECOND).statements
+    assert statement.csv == as_csv(read_month(database, NOVEMBER), "team")
+    assert ",3.000000,2\n" in statement.csv
+
+
+def test_of_several_records_of_a_cession_the_last_counts(database: Database) -> None:
+    """A ledger that has forgotten a Cession records it again."""
+    record(database, ended(0, stopped=True, unsaved=HELD))
+    bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW + 30 * SECOND)
+    for second in (30, 50):
+        again = ended(0, stopped=True, **CEDED | UNSAVED)
+        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=[again]))
+    batch = bookkeeper.batch()
+    assert batch
+    books.add(database, batch)
+    assert [loss.lost_steps for loss in read_month(database, NOVEMBER).losses] == [20]
+
+
+@pytest.mark.parametrize("known", [0, 4])
+def test_a_database_of_an_earlier_version_gets_them_from_its_audit(
+    database: Database, known: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that it recorded after a newer version had been there."""
+    monkeypatch.setattr("ledger.loss_rows.RECORDS_OF_A_PAGE", 2)
+    record(database, *RECORDS)
+    expected = read_month(database, NOVEMBER).losses
+    with database.transaction() as connection:
+        numbers = connection.execute(select(LossRow.number).order_by(LossRow.number)).scalars()
+        later = list(numbers)[known:]
+        if known:
+            connection.execute(delete(LossRow).where(LossRow.number.in_(later)))
+        else:
+            connection.exec_driver_sql("DROP TABLE losses")
+    books.open_books(database, NOW)
+    assert read_month(database, NOVEMBER).losses == expected

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ledger.accounting import Gap
 from ledger.claims import ClaimKey
 from ledger.months import parse_month
-from ledger.statement import COLUMNS, TABLES, MonthSums, as_csv, as_json, idle
+from ledger.statement import as_csv, as_json
+from ledger.statement_tables import COLUMNS, TABLES, MonthSums, idle
 from ledger.timeline import SECOND
 from tests.builders.ledger import KIND, NOW, Ledger, allocation, cession, policy, seen_at, workload
 

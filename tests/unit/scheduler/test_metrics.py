@@ -12,11 +12,25 @@ from elastic_runtime.contract import Status
 from scheduler.metrics import CessionMetrics
 from scheduler.snapshot.observations import Observed
 from tests.builders.guards import ADMITTED, KEEPS
-from tests.builders.scheduler import GPU, NOW, admitted, cession, pending, runtime_status, snapshot
+from tests.builders.scheduler import (
+    FLAVOR,
+    GPU,
+    NOW,
+    admitted,
+    cession,
+    pending,
+    runtime_status,
+    snapshot,
+)
 
 SAVED_AT = NOW - 100
-OBSERVED = {"job-uid-gpt": Observed(since=SAVED_AT, durable_step=40)}
+OBSERVED = Observed(since=SAVED_AT, durable_step=40)
 TRAINING = runtime_status(step=50, durable_step=40)
+LOSS = {
+    "step": 50,
+    "durableStep": 40,
+    "unsaved": [{"flavor": FLAVOR, "resource": GPU, "seconds": "800.0"}],
+}
 Value = Callable[[], float]
 
 
@@ -26,27 +40,28 @@ def value(name: str, **labels: str) -> Value:
     return lambda: round((REGISTRY.get_sample_value(name, labels) or 0.0) - before, 6)
 
 
-def target(**times: float | bool) -> dict[str, object]:
+def target(loss: dict[str, object] | None = None, **times: float | bool) -> dict[str, object]:
     """The status of `gpt` with these times, in seconds from NOW."""
     texts = {
         name: time if isinstance(time, bool) else rfc3339(NOW + time)
         for name, time in times.items()
     }
-    return {"uid": "job-uid-gpt", **texts}
+    return {"uid": "job-uid-gpt", **texts, **(loss or {})}
 
 
 def note(*cessions: Cession, runtime: Status | None = TRAINING) -> None:
     """The Cession in one pass after the other; `gpt` trains all the time, at step 50."""
     metrics = CessionMetrics()
     for index, record in enumerate(cessions):
-        current = snapshot(admitted=[admitted(runtime=runtime)], cessions=[record])
-        metrics.note(current, OBSERVED, NOW + index)
+        job = replace(admitted(runtime=runtime), observed=OBSERVED)
+        metrics.note(snapshot(admitted=[job], cessions=[record]), NOW + index)
 
 
 ASKED = cession("Asked", targets=[target(askedTime=1)])
 CEDED = cession("Asked", targets=[target(askedTime=1, cededTime=3)])
 RELEASED = cession("Released", targets=[target(askedTime=1, cededTime=3, releasedTime=4)])
-STOPPED = cession("Released", how="Stop", targets=[target(releasedTime=4, stopped=True)])
+STOPPED = cession("Released", how="Stop", targets=[target(LOSS, releasedTime=4, stopped=True)])
+UNKNOWN = cession("Released", how="Stop", targets=[target(releasedTime=4, stopped=True)])
 COMPLETED = RELEASED.model_copy(
     update={
         "status": RELEASED.status.model_copy(
@@ -77,9 +92,9 @@ def test_what_ended_before_the_first_pass_counts_not() -> None:
 def test_what_ended_while_another_replica_led_counts_not() -> None:
     ended = value("cede_cessions_total", outcome="Completed", reason="ReclaimOwnQuota")
     metrics = CessionMetrics()
-    metrics.note(snapshot(cessions=[cession()]), OBSERVED, NOW)
+    metrics.note(snapshot(cessions=[cession()]), NOW)
     metrics.stand_by()
-    metrics.note(snapshot(cessions=[COMPLETED]), OBSERVED, NOW + 60)
+    metrics.note(snapshot(cessions=[COMPLETED]), NOW + 60)
     assert ended() == 0
 
 
@@ -102,17 +117,23 @@ def test_work_of_a_target_that_ceded_is_kept() -> None:
     assert (kept(), steps(), lost()) == (800, 10, 0)
 
 
-def test_work_of_a_job_that_is_stopped_is_lost() -> None:
+@pytest.mark.parametrize("ceded", [{}, {"cededTime": 3}])
+def test_work_of_a_job_that_is_stopped_is_lost_as_its_cession_records(
+    ceded: dict[str, float],
+) -> None:
+    """Also if it had ceded, and could not save: then nothing is kept."""
     lost = value("cede_lost_accelerator_seconds_total", resource=GPU)
-    stops = value("cede_targets_total", how="Stop", ceded="false")
-    note(cession(how="Stop"), STOPPED, STOPPED)
-    assert (lost(), stops()) == (800, 1)
+    steps = value("cede_lost_steps_total")
+    kept = value("cede_kept_accelerator_seconds_total", resource=GPU)
+    times = target(LOSS, releasedTime=4, stopped=True, **ceded)
+    note(cession(how="Stop"), cession("Released", how="Stop", targets=[times]), STOPPED)
+    assert (lost(), steps(), kept()) == (800, 10, 0)
 
 
-def test_of_a_job_without_a_runtime_only_the_stop_counts() -> None:
+def test_of_a_job_whose_loss_nobody_knows_only_the_stop_counts() -> None:
     lost = value("cede_lost_accelerator_seconds_total", resource=GPU)
     stops = value("cede_targets_total", how="Stop", ceded="false")
-    note(cession(how="Stop"), STOPPED, runtime=None)
+    note(cession(how="Stop"), UNKNOWN, runtime=None)
     assert (lost(), stops()) == (0, 1)
 
 
@@ -121,7 +142,7 @@ def test_guards_are_counted_while_they_are_admitted_and_timed_at_their_end() -> 
     ended = value("cede_guard_seconds_count")
     metrics = CessionMetrics()
     for moment, guards in ((0, ()), (1, (ADMITTED,)), (3, (KEEPS,)), (4, ())):
-        metrics.note(replace(snapshot(), guards=guards), {}, NOW + moment)
+        metrics.note(replace(snapshot(), guards=guards), NOW + moment)
         assert REGISTRY.get_sample_value("cede_guards") == len(guards)
     assert (seconds(), ended()) == (3, 1)
 
@@ -129,12 +150,12 @@ def test_guards_are_counted_while_they_are_admitted_and_timed_at_their_end() -> 
 def test_a_guard_is_timed_only_while_this_replica_leads() -> None:
     seconds = value("cede_guard_seconds_sum")
     metrics = CessionMetrics()
-    metrics.note(replace(snapshot(), guards=(KEEPS,)), {}, NOW)
-    metrics.note(snapshot(led_since=NOW + 98), {}, NOW + 100)
+    metrics.note(replace(snapshot(), guards=(KEEPS,)), NOW)
+    metrics.note(snapshot(led_since=NOW + 98), NOW + 100)
     assert seconds() == 2
 
 
 def test_the_depth_of_each_queue_is_known() -> None:
-    CessionMetrics().note(snapshot(pending=[pending(), pending("other")]), {}, NOW)
+    CessionMetrics().note(snapshot(pending=[pending(), pending("other")]), NOW)
     assert REGISTRY.get_sample_value("cede_pending_workloads", {"queue": "vision"}) == 2
     assert REGISTRY.get_sample_value("cede_pending_workloads", {"queue": "research"}) == 0

@@ -55,6 +55,18 @@ def test_a_cession_ends_its_wait_with_the_grace_of_its_targets(
             id="it was stopped",
         ),
         pytest.param(
+            {
+                "forcedTime": time(9),
+                "releasedTime": time(8),
+                "step": 7,
+                "durableStep": 5,
+                "stopped": True,
+            },
+            2,
+            "2 steps: it was at 7, and had saved 5",
+            id="it was stopped before it had ceded, and had reported its steps",
+        ),
+        pytest.param(
             {"forcedTime": time(9), "releasedTime": time(8)},
             None,
             "the steps since its newest save or copy, which it did not report",

@@ -49,6 +49,12 @@ async def keep(page: Browser, name: str) -> None:
         (Path(folder) / f"{name}.png").write_bytes(await page.screenshot())
 
 
+async def choose(page: Browser, name: str, value: str) -> None:
+    """As if a person chose it from a list."""
+    chosen = f"document.getElementById('{name}')"
+    await page.evaluate(f"{chosen}.value = '{value}'; {chosen}.dispatchEvent(new Event('change'))")
+
+
 async def cells(page: Browser, table: str, heading: str) -> list[str]:
     """The cells of the row whose heading ends so."""
     return list(
@@ -252,18 +258,17 @@ async def test_days_that_were_not_recorded_are_gaps(page: Browser) -> None:
     note = await page.evaluate("document.getElementById('history-note').textContent")
     assert note == "Accelerator-hours of 3 days (UTC), 16 h of them not recorded"
     assert (await cells(page, "history", "vision"))[3:] == ["672", "488", "0", "156", "28"]
-    await page.evaluate(
-        "document.getElementById('history-span').value = '2026-11-20';"
-        "document.getElementById('history-span').dispatchEvent(new Event('change'))"
-    )
+    await choose(page, "history-span", "2026-11-20")
     assert (await cells(page, "history", "vision"))[3:] == ["384", "288", "0", "96", "0"]
 
 
 async def test_the_statement_of_a_month_is_a_table_and_a_file(page: Browser) -> None:
-    await page.until("document.querySelectorAll('#statement tbody tr').length === 2")
+    await page.until("document.querySelectorAll('#statement tbody tr').length === 3")
     assert await cells(page, "statement", "vision") == [
-        *("vision", "a100-80g", "672", "488", "0", "156", "28", "0", "12.5", "0")
+        *("vision", "a100-80g", "672", "488", "0", "156", "28", "0", "12.5", "0", "0")
     ]
+    lost = "Array.from(document.querySelectorAll('#statement td:last-child'), (c) => c.textContent)"
+    assert await page.evaluate(lost) == ["≥ 1.5", "0", "unknown"], "what nobody knows is no 0"
     note = "document.getElementById('statement-note').textContent"
     assert await page.evaluate(note) == (
         "Accelerator-hours of the month (UTC), without 496 h that were not recorded"
@@ -274,18 +279,12 @@ async def test_the_statement_of_a_month_is_a_table_and_a_file(page: Browser) -> 
     assert await page.evaluate(content) == STATEMENT
     await page.evaluate(f"{link}.focus()")
     await page.press("Enter", "\r")
-    await page.evaluate(
-        "document.getElementById('statement-month').value = '2026-10';"
-        "document.getElementById('statement-month').dispatchEvent(new Event('change'))"
-    )
+    await choose(page, "statement-month", "2026-10")
     assert await page.evaluate(note) == "Nothing was recorded in this month."
 
 
 async def test_a_question_is_answered_as_text(page: Browser) -> None:
-    await page.evaluate(
-        "document.getElementById('whatif-question').value = 'drain';"
-        "document.getElementById('whatif-question').dispatchEvent(new Event('change'))"
-    )
+    await choose(page, "whatif-question", "drain")
     assert await page.evaluate("document.getElementById('whatif-manifest').offsetParent === null")
     await page.evaluate("document.getElementById('whatif-nodes').focus()")
     await page.press("Enter", "\r")

@@ -7,7 +7,7 @@ import pytest
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
-from elastic_runtime.contract import State
+from elastic_runtime.contract import State, Status
 from scheduler.actions import RequestSize, ResizeJob, SetWorkloadActive
 from scheduler.cession.target_progress import (
     STOP_AFTER_RESIZE_S,
@@ -22,7 +22,7 @@ from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.scheduler import NOW, admitted, cession, runtime_status, snapshot
+from tests.builders.scheduler import KEY, NOW, admitted, cession, runtime_status, snapshot
 
 STAMP = rfc3339(NOW, micro=True)
 CEDED = runtime_status(4, wanted=4, cession="c-1", step=17, durable_step=15)
@@ -64,6 +64,7 @@ def test_a_runtime_that_ceded_is_ready_and_its_steps_are_recorded() -> None:
     target = progress(admitted(runtime=CEDED))
     assert (target.status.cededTime, target.ready) == (STAMP, True)
     assert (target.status.step, target.status.durableStep) == (17, 15)
+    assert (target.status.lost_steps, target.status.lost_seconds) == (0, {})
 
 
 def test_a_recorded_time_is_kept() -> None:
@@ -187,6 +188,23 @@ def test_a_job_is_stopped_when_a_resize_had_no_effect_while_we_led() -> None:
         SetWorkloadActive(("research", "job-gpt"), "uid-gpt", False, "for claim of vision", "c-1"),
     )
     assert target.status.stopRequestedTime == STAMP
+
+
+@pytest.mark.parametrize(
+    ("runtime", "steps", "seconds"),
+    [
+        pytest.param(runtime_status(step=17, durable_step=15), 2, 80.0, id="it reported before"),
+        pytest.param(None, None, None, id="nobody could ask it"),
+    ],
+)
+def test_what_a_job_loses_that_is_stopped_without_ceding_is_recorded_once(
+    runtime: Status | None, steps: int | None, seconds: float | None
+) -> None:
+    job = replace(admitted(runtime=runtime), observed=Observed(since=NOW - 10, durable_step=15))
+    record = cession("Asked", 0, "Stop", targets=requested(60).status.targets)
+    record.status.targets = [released(job, record).status]
+    later = released(job, record, NOW + 60).status
+    assert (later.lost_steps, later.lost_seconds) == (steps, {KEY: seconds})
 
 
 def test_a_released_target_needs_no_action() -> None:
