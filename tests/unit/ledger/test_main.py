@@ -91,7 +91,7 @@ def test_a_statement_as_csv(url: str, capsys: pytest.CaptureFixture[str]) -> Non
     main(["--database", url, "statement", "--month", "2026-11", "--by", "job"])
     header, row = capsys.readouterr().out.splitlines()
     assert header.startswith("month,recorded_hours,not_recorded_hours,team,namespace,job,")
-    assert row.endswith(",nvidia.com/gpu,0.066667,0.000000,0.000000")
+    assert row.endswith(",nvidia.com/gpu,0.066667,0.000000,0.000000,0.000000,0")
 
 
 def test_a_statement_as_json(url: str, capsys: pytest.CaptureFixture[str]) -> None:
