@@ -10,6 +10,8 @@ The samples of a micro-batch, and every random draw made while they are fetched,
 size: the rank that needs it then fetches it again.
 """
 
+import multiprocessing
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -204,6 +206,9 @@ class Loader:
         if not self.samples:
             raise Mistake("the dataset is empty: session.loader needs one with at least 1 sample")
         self._session = session
+        if options.get("num_workers") and options.get("multiprocessing_context") is None:
+            chosen = multiprocessing.get_start_method(allow_none=True)
+            options["multiprocessing_context"] = start_method(chosen, sys.platform)
         collate = options.pop("collate_fn", None) or default_collate
         self._dataset = RequestDataset(dataset, collate)
         self._requests = Requests(session)
@@ -271,3 +276,11 @@ class Loader:
 
 def _unchanged(fetched: Any) -> Any:
     return fetched
+
+
+def start_method(chosen: str | None, platform: str) -> str | None:
+    """Of a loader's workers; None: Python's default. `chosen`: by the script, for all processes.
+
+    From Python 3.14 on the default on Linux runs the whole script once more in every worker.
+    """
+    return "fork" if chosen is None and platform == "linux" else chosen

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from elastic_runtime.data import batch_assignment
+from elastic_runtime.data import batch_assignment, map_dataset
 from elastic_runtime.data.map_dataset import Loader
 from elastic_runtime.mistake import Mistake
 from tests.builders.steps import SAMPLES, Plan, Step
@@ -191,3 +191,19 @@ def test_a_loader_iterated_by_itself_explains_its_use() -> None:
     loader = Loader(plan(), Noisy())
     with pytest.raises(Mistake, match=r"use `for batch in loader.batches\(step\)`"):
         print([*loader])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "platform", "method"),
+    [
+        pytest.param(
+            None, "linux", "fork", id="a script without a main part works with any Python"
+        ),
+        pytest.param("spawn", "linux", "spawn", id="the script has chosen"),
+        pytest.param(None, "darwin", None, id="Python's default"),
+    ],
+)
+def test_how_the_workers_of_a_loader_start(
+    chosen: str | None, platform: str, method: str | None
+) -> None:
+    assert map_dataset.start_method(chosen, platform) == method
