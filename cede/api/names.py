@@ -28,7 +28,8 @@ CONTROLLERS = "cede.dev/controllers"
 """Annotation of a team's Namespace: the namespaces of the controllers that may name owners,
 separated by commas.
 
-The quota_controller writes it. The policies cede-accelerators and cede-jobs read it.
+The quota_controller writes it. The policies cede-accelerators, cede-deletions and cede-jobs read
+it.
 """
 PRIORITY_CLASSES = "cede.dev/priority-classes"
 """Annotation of a team's Namespace: the priority classes of its jobs, separated by commas; left out

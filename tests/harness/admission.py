@@ -46,8 +46,10 @@ class Judge:
         labels: Json | None = None,
         params: Sequence[Json] = (),
         scaled: Kind = DEPLOYMENTS,
+        deletion: Json | None = None,
     ) -> list[str]:
-        """The messages by which a request is refused. `annotations` and `labels` are those of its
+        """The messages by which a request is refused. With the options of a `deletion`, `obj` is
+        deleted. `annotations` and `labels` are those of its
         namespace, by default of team vision. A Scale is one of the kind `scaled`. `params` are what
         bindings select for policies with parameters."""
         namespace: Json = {"metadata": {"name": "vision"}}
@@ -56,15 +58,19 @@ class Judge:
         is_scale = obj["kind"] == "Scale"
         kind = str(obj["kind"]).lower()
         plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
+        operation = "UPDATE" if old else "CREATE"
+        if deletion is not None:
+            operation, old = "DELETE", obj
         request: Json = {
-            "operation": "UPDATE" if old else "CREATE",
+            "operation": operation,
+            "options": deletion,
             "resource": scaled.plural if is_scale else plural,
             "subresource": "scale" if is_scale else "",
             "scaledGroup": scaled.group if is_scale else "",
             "params": list(params),
             "user": user,
             "groups": [],
-            "object": obj,
+            "object": obj if deletion is None else None,
             "oldObject": old,
             "namespace": namespace,
         }

@@ -37,6 +37,8 @@ type request struct {
 	Object      *unstructured.Unstructured `json:"object"`
 	OldObject   *unstructured.Unstructured `json:"oldObject"`
 	Namespace   *corev1.Namespace          `json:"namespace"`
+	// of a deletion
+	Options *metav1.DeleteOptions `json:"options"`
 	// of the kind that a policy names for its parameters, as its binding selects them
 	Params []*unstructured.Unstructured `json:"params"`
 }
@@ -171,9 +173,13 @@ func attributesOf(req *request) admission.Attributes {
 	if kind.Kind == "Scale" {
 		resource.Group, resource.Version = req.ScaledGroup, "v1"
 	}
+	var options runtime.Object
+	if req.Options != nil {
+		options = req.Options
+	}
 	return admission.NewAttributesRecord(asObject(req.Object), asObject(req.OldObject), kind,
 		subject.GetNamespace(), subject.GetName(), resource, req.Subresource, admission.Operation(req.Operation),
-		nil, false, &user.DefaultInfo{Name: req.User, Groups: req.Groups})
+		options, false, &user.DefaultInfo{Name: req.User, Groups: req.Groups})
 }
 
 // A nil pointer would be an interface that is not nil.
