@@ -31,6 +31,17 @@ def test_an_unknown_priority_class_is_refused_with_the_list(
     assert "which is not a priority class of this cluster: use training" in message
 
 
+def test_a_job_is_deleted_with_its_pods_only(user: Any, team: str, write: WriteFile) -> None:
+    user.kubectl("apply", "-f", write(job_file(team)))
+    job = ("job", "gpt", "-n", team)
+    # without a propagationPolicy the API server leaves the pods of a Job
+    raw = ("--raw", f"/apis/batch/v1/namespaces/{team}/jobs/gpt")
+    for deletion in ((*job, "--cascade=orphan"), raw):
+        output = run_kubectl(user, "delete", *deletion)
+        assert "delete it with propagationPolicy Background or Foreground" in output
+    user.kubectl("delete", *job, "--wait=true")
+
+
 def test_all_complaints_come_at_once_and_before_the_api_servers_own(
     user: Any, team: str, write: WriteFile
 ) -> None:
