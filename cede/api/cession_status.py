@@ -78,7 +78,10 @@ class TargetStatus(BaseModel):
     resizeRequestedTime: str = Field(
         default="",
         max_length=32,
-        description="When the scheduler first tried to resize the Job; see releasedTime.",
+        description=(
+            "When the scheduler first tried to resize the Job, or to end a scale-up of it before "
+            "it stops the job; see releasedTime."
+        ),
     )
     stopRequestedTime: str = Field(
         default="",

@@ -217,7 +217,7 @@ class CessionPhase(Reason):
 
     PENDING = ("Pending", "The Cession is recorded; no target has accepted its new size yet.")
     ASKED = ("Asked", "A target accepted its new size and finishes its step.")
-    RELEASED = ("Released", "All targets were resized or stopped; Kueue admits the preemptor next.")
+    RELEASED = ("Released", "The targets were resized or stopped; Kueue admits the preemptor next.")
     ADMITTED = ("Admitted", "Kueue admitted the preemptor; its pods are starting.")
     COMPLETED = ("Completed", "The preemptor's pods were ready.")
     CANCELLED = (

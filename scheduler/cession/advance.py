@@ -14,7 +14,7 @@ from cede.api.cession import ENDED, OPEN, Cession
 from cede.api.cession_status import CessionStatus
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
-from cede.api.short_text import cut
+from cede.api.short_text import cut, listed
 from scheduler.actions import Action
 from scheduler.cession.cession_lifecycle import (
     ADMISSION_TIMEOUT_S,
@@ -25,15 +25,17 @@ from scheduler.cession.cession_lifecycle import (
 )
 from scheduler.cession.cession_record import MAX_MESSAGE, next_status
 from scheduler.cession.preemptor_state import PreemptorState, find_preemptor
-from scheduler.cession.promises import needed_targets, suffices, takers
+from scheduler.cession.promises import needed_targets, suffices, takers, target_uids
 from scheduler.cession.recording import recording
 from scheduler.cession.reservation import Reservation, prepare
 from scheduler.cession.stage_times import led_s, once
 from scheduler.cession.target_progress import (
+    MAX_NAMES,
     TargetProgress,
     ending_reason,
     is_ending,
     is_overdue,
+    is_raised,
     observe,
     ready_s,
     release,
@@ -68,11 +70,14 @@ def advance(
     is_waiting = _is_waiting(cession, preemptor, snapshot) and not ineligible_since
     reservation = Reservation()
     short_since = ""
+    given_up = list[TargetProgress]()
     if is_waiting:
-        is_released = cession.status.phase is CessionPhase.RELEASED
-        if not is_released and not suffices(cession, snapshot, others):
-            short_since = once(cession.status.shortTime, now)
         progress = _observe(cession, snapshot, now, others)
+        given_up = [t for t in progress if _is_given_up(t, snapshot, now)]
+        rest = target_uids([cession]) - {target.target.uid for target in given_up}
+        is_released = cession.status.phase is CessionPhase.RELEASED
+        if not is_released and not suffices(cession, snapshot, others, rest):
+            short_since = once(cession.status.shortTime, now)
         ready = {
             target.target.uid: target.ready
             and not waits_for_agreement(cession, target, snapshot, now)
@@ -86,6 +91,9 @@ def advance(
     else:
         progress = [watch(cession, target, snapshot, now) for target in cession.spec.targets]
     occurrence = _occurrence(cession, preemptor, ineligible_since, progress, snapshot, now)
+    if occurrence is Occurrence.ALL_RELEASED and given_up and short_since:
+        # without those, the others would release for nothing
+        occurrence = None
     is_short = led_s(short_since, snapshot.led_since, now) > ADMISSION_TIMEOUT_S
     if occurrence in (None, Occurrence.TARGET_ASKED):
         if is_short:
@@ -93,7 +101,7 @@ def advance(
         elif is_waiting and not reservation.may_release and _is_held_up(progress, snapshot, now):
             occurrence = Occurrence.NOT_RESERVED
     statuses = [target.status for target in progress]
-    details = _details(cession, occurrence, preemptor, snapshot)
+    details = _details(cession, occurrence, preemptor, snapshot, given_up)
     status = next_status(cession, occurrence, statuses, now, details)
     news = {"ineligibleTime": ineligible_since}
     if is_waiting:
@@ -105,7 +113,7 @@ def advance(
         reasons = [ending_reason(progress, snapshot, now)]
         if is_waiting and is_open:
             contradiction = _contradiction(cession, progress, snapshot, now)
-            reasons += [contradiction, reservation.message]
+            reasons += [contradiction, reservation.message, _given_up_reason(given_up)]
         status = _with_reasons(status, reasons)
     asked = {target.target.uid for target in progress if target.needed and is_open}
     actions = list[Action]()
@@ -130,17 +138,18 @@ def _observe(
 def _release_ready(
     cession: Cession, progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
 ) -> list[TargetProgress]:
-    """All capacity is released at once: when all targets are ready, and the stops among them are
-    recorded. What one job released earlier would lie idle until the slowest is ready, and keep
-    other teams out."""
+    """All capacity is released at once: when all targets are ready, the stops among them are
+    recorded, and those that were raised since are set back. What one job released earlier would lie
+    idle until the slowest is ready, and keep other teams out."""
     needed = [target for target in progress if target.needed]
     if not all(
         target.ready and not waits_for_agreement(cession, target, snapshot, now)
         for target in needed
     ):
         return list(progress)
-    first = [target for target in needed if _is_unrecorded_stop(target)]
-    chosen = {target.target.uid for target in first or needed}
+    unrecorded = [target for target in needed if _is_unrecorded_stop(target)]
+    raised = [t for t in needed if is_raised(t, snapshot) and not is_overdue(t, snapshot, now)]
+    chosen = {target.target.uid for target in unrecorded or raised or needed}
     return [
         release(cession, target, snapshot, now) if target.target.uid in chosen else target
         for target in progress
@@ -163,6 +172,11 @@ def _contradiction(
         f"What is in use in {queues} differs from Kueue's own count, so capacity may be free "
         f"already: no job is forced until both agree, or for {DISAGREEMENT_LIMIT_S:.0f} s."
     )
+
+
+def _given_up_reason(given_up: Iterable[TargetProgress]) -> str:
+    names = listed([target.target.name for target in given_up], MAX_NAMES)
+    return f"Given up, because they still use their quota: {names}." if names else ""
 
 
 def _with_reasons(status: CessionStatus, reasons: Iterable[str]) -> CessionStatus:
@@ -223,9 +237,10 @@ def _details(
     occurrence: Occurrence | None,
     preemptor: PreemptorState,
     snapshot: Snapshot,
+    given_up: Iterable[TargetProgress],
 ) -> str:
     if occurrence is Occurrence.CAPACITY_TAKEN:
-        return takers(cession, snapshot)
+        return " ".join(filter(None, (takers(cession, snapshot), _given_up_reason(given_up))))
     if occurrence is Occurrence.PREEMPTOR_INELIGIBLE and preemptor.pending:
         return f"Why: {preemptor.pending.ineligible}."
     return ""
@@ -240,6 +255,11 @@ def _is_left(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
     """Whether capacity of this target is still waited for."""
     is_done = progress.released or is_overdue(progress, snapshot, now)
     return progress.needed and not is_done
+
+
+def _is_given_up(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
+    is_missed = progress.needed and not progress.released
+    return is_missed and is_overdue(progress, snapshot, now)
 
 
 def _before_release(
@@ -266,7 +286,7 @@ def _while_released(
 ) -> Occurrence | None:
     if any(_is_left(target, snapshot, now) for target in progress):
         return Occurrence.TARGETS_NEEDED
-    if any(is_ending(t) and not is_overdue(t, snapshot, now) for t in progress):
+    if any(is_ending(t, snapshot) and not is_overdue(t, snapshot, now) for t in progress):
         return None
     ends = [t.status.goneTime for t in progress if t.status.stopped and t.status.goneTime]
     since = max([cession.status.releasedTime, *ends], key=unix)

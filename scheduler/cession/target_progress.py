@@ -32,8 +32,8 @@ from scheduler.snapshot.workloads import AdmittedWorkload
 STOP_AFTER_RESIZE_S = 15.0
 """A Job is stopped when it was resized so long ago without effect."""
 EVICTION_TIMEOUT_S = 30.0
-"""Kueue has this time, beyond the grace period of the pods, to end a stopped job, and to withdraw
-its scale-up before that."""
+"""Kueue has this time, beyond the grace period of the pods, to end a stopped job, and beyond
+STOP_AFTER_RESIZE_S to withdraw its scale-up before that."""
 
 MAX_NAMES = 200
 """Characters of the names of jobs in a message."""
@@ -193,7 +193,8 @@ def release(
     if _stops(progress, snapshot, now):
         news["stopped"] = True
         if cession.target_status(status.uid).stopped and job.active:
-            news["stopRequestedTime"] = once(status.stopRequestedTime, now)
+            began = "resizeRequestedTime" if snapshot.is_growing(job) else "stopRequestedTime"
+            news[began] = once(getattr(status, began), now)
             news["staysStopped"] = job.stays_stopped
             actions = (*actions, *_stop(cession, job, snapshot, why))
     elif job.drains or progress.target.how == "Shrink":
@@ -208,7 +209,7 @@ def _stop(
     """A job that was raised since it was chosen is set back first. Kueue 0.19.2 would take its
     scale-up slice for its Workload, and let its pods run on without quota
     (pkg/workloadslicing/workloadslicing.go, normalizeActiveSlices). One that is raised again and
-    again is overdue like any other that does not end.
+    again, or that nobody can set back, is overdue in the end (`is_overdue`).
     """
     if not snapshot.is_growing(job):
         # nobody lets a Workload run again that is not marked
@@ -236,16 +237,26 @@ def _stops(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
     return led_s(status.resizeRequestedTime, snapshot.led_since, now) >= STOP_AFTER_RESIZE_S
 
 
-def is_ending(progress: TargetProgress) -> bool:
+def is_raised(progress: TargetProgress, snapshot: Snapshot) -> bool:
+    """Whether the job has to be set back before it can be stopped."""
+    is_stopping = progress.status.stopped and not progress.released
+    return is_stopping and progress.job is not None and snapshot.is_growing(progress.job)
+
+
+def is_ending(progress: TargetProgress, snapshot: Snapshot) -> bool:
     """Whether the job was stopped, or is set back before that, and still uses its quota."""
-    return progress.job is not None and bool(progress.status.stopRequestedTime)
+    was_stopped = progress.job is not None and bool(progress.status.stopRequestedTime)
+    return was_stopped or is_raised(progress, snapshot)
 
 
 def is_overdue(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
-    """Whether the job was stopped so long ago that its end is not waited for any more."""
-    allowed_s = progress.target.graceSeconds + EVICTION_TIMEOUT_S
-    led = led_s(progress.status.stopRequestedTime, snapshot.led_since, now)
-    return is_ending(progress) and led >= allowed_s
+    """Whether its end, or that of its scale-up, has been waited for long enough."""
+    status = progress.status
+    is_set_back = is_raised(progress, snapshot) and not status.stopRequestedTime
+    since = status.resizeRequestedTime if is_set_back else status.stopRequestedTime
+    allowed_s = STOP_AFTER_RESIZE_S if is_set_back else progress.target.graceSeconds
+    waited_s = led_s(since, snapshot.led_since, now)
+    return is_ending(progress, snapshot) and waited_s >= allowed_s + EVICTION_TIMEOUT_S
 
 
 def ending_reason(progress: Iterable[TargetProgress], snapshot: Snapshot, now: float) -> str:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cede.api.cession import Cession
+from cede.api.cession_status import CessionStatus
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, ResizeJob, SetWorkloadActive, UpdateCession
@@ -22,7 +23,15 @@ from scheduler.cession.target_progress import (
 )
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
-from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
+from tests.builders.scheduler import (
+    NOW,
+    admitted,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    snapshot,
+)
 
 GRACE_S = 30
 STOPPED = {"uid": "job-uid-gpt", "stopped": True, "requestedTime": rfc3339(NOW - 60)}
@@ -43,10 +52,13 @@ def picture(job: AdmittedWorkload, *slices: PendingWorkload) -> Snapshot:
 
 
 def actions_on(current: Snapshot, record: Cession) -> tuple[Action, ...]:
+    """The time in which Kueue must end the job begins when it is stopped, not before."""
     target = observe(record, record.spec.targets[0], current, NOW)
     released = release(record, target, current, NOW)
-    assert released.status.stopRequestedTime == rfc3339(NOW, micro=True)
-    return tuple(a for a in released.actions if isinstance(a, ResizeJob | SetWorkloadActive))
+    actions = tuple(a for a in released.actions if isinstance(a, ResizeJob | SetWorkloadActive))
+    stops = any(isinstance(action, SetWorkloadActive) for action in actions)
+    assert released.status.stopRequestedTime == (rfc3339(NOW, micro=True) if stops else "")
+    return actions
 
 
 @pytest.mark.parametrize(
@@ -157,7 +169,78 @@ def test_a_job_that_is_raised_again_and_again_is_given_up_and_never_stopped() ->
     occurrences = list[Occurrence | None]()
     while Occurrence.CAPACITY_TAKEN not in occurrences:
         occurrences.append(running.one_pass(raises=True, fits=False).occurrence)
-        assert running.now - NOW < GRACE_S + EVICTION_TIMEOUT_S + ADMISSION_TIMEOUT_S + 5
+        waited_s = STOP_AFTER_RESIZE_S + EVICTION_TIMEOUT_S + ADMISSION_TIMEOUT_S
+        assert running.now - NOW < waited_s + 5
     assert running.active
     assert running.record.status.phase is CessionPhase.FAILED
     assert not running.record.status.targets[0].releasedTime
+
+
+# --- beside another target ------------------------------------------------------------------------
+OTHER = replace(RAW, key=("research", "job-other"), uid="uid-other", job_uid="job-uid-other")
+
+
+def of_two(*statuses: dict[str, object], phase: str = "Asked") -> Cession:
+    """Both targets stop, and that is recorded."""
+    stops = [{"uid": uid, "stopped": True} for uid in ("job-uid-gpt", "job-uid-other")]
+    record = cession(phase, 0, "Stop", GRACE_S, targets=list(statuses) or stops)
+    first = record.spec.targets[0]
+    record.spec.targets.append(first.model_copy(update={"uid": OTHER.job_uid, "job": "other"}))
+    return record
+
+
+def both(job: AdmittedWorkload, *slices: PendingWorkload) -> Snapshot:
+    """The preemptor needs what both release."""
+    quota = cohort_quota(queue("vision", 16, strategy="StrictFIFO"), queue("research", 0, used=16))
+    waiting = [pending(pods=16), *slices]
+    return snapshot(quota, admitted=[job, OTHER], pending=waiting)
+
+
+def stopped_by(step: Step) -> set[str]:
+    return {a.uid for a in step.actions if isinstance(a, SetWorkloadActive)}
+
+
+def recorded_by(step: Step) -> CessionStatus:
+    (status,) = [a.status for a in step.actions if isinstance(a, UpdateCession)]
+    return status
+
+
+def test_no_other_target_is_stopped_before_one_that_was_raised_is_set_back() -> None:
+    step = advance(of_two(), both(RAISED, slice_of(RAISED)), NOW)
+    assert [a.size for a in step.actions if isinstance(a, ResizeJob)] == [8]
+    assert not stopped_by(step)
+    assert not any(target.stopRequestedTime for target in recorded_by(step).targets)
+    assert stopped_by(advance(of_two(), both(RAW), NOW)) == {RAW.uid, OTHER.uid}
+
+
+def test_no_other_target_is_stopped_if_one_cannot_be_set_back_and_the_rest_does_not_suffice() -> (
+    None
+):
+    record, current = of_two(), both(OF_RAY, slice_of(OF_RAY))
+    for second in range(120):
+        step = advance(record, current, NOW + second)
+        assert not stopped_by(step)
+        for action in step.actions:
+            if isinstance(action, UpdateCession):
+                record = record.model_copy(update={"status": action.status})
+        if not step.is_open:
+            break
+    assert step.occurrence is Occurrence.CAPACITY_TAKEN
+    assert not record.status.releasedTime
+    assert "Given up, because they still use their quota: gpt." in record.status.message
+
+
+def test_the_record_names_a_target_that_was_given_up_where_the_others_suffice() -> None:
+    since = rfc3339(NOW - STOP_AFTER_RESIZE_S - EVICTION_TIMEOUT_S)
+    given_up = STOPPED | {"resizeRequestedTime": since}
+    is_stopped = {"uid": OTHER.job_uid, "stopped": True, "stopRequestedTime": since}
+    ended = replace(OTHER, active=False, is_evicting=True)
+    quota = cohort_quota(queue("vision", 8, strategy="StrictFIFO"), queue("research", 8, used=8))
+    waiting = (pending(pods=8), slice_of(OF_RAY))
+    current = snapshot(quota, admitted=[OF_RAY, ended], pending=waiting)
+    step = advance(of_two(given_up, is_stopped), current, NOW)
+    assert step.occurrence is Occurrence.ALL_RELEASED
+    assert recorded_by(step).message == (
+        "The targets were resized or stopped; Kueue admits the preemptor next. "
+        "Given up, because they still use their quota: gpt."
+    )
