@@ -96,7 +96,8 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     # A pause is not in the snapshot yet if it begins with this pass.
     ending = _preemptors(followed) - _preemptors(still_open)
     postponed = dict.fromkeys(ending, "its Cession has ended")
-    postponed |= dict.fromkeys(without_bases(snapshot, stopping), WHY_STOPPED)
+    held = faults.attempt_all("bases of surpluses", without_bases, snapshot, stopping)
+    postponed |= dict.fromkeys(held, WHY_STOPPED)
     claims = Claims(snapshot, open_cessions, policy, now)
     decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     opened = [decision.opened for decision in decisions if decision.opened]
@@ -115,7 +116,8 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         "surpluses", follow_bases, snapshot, now, stopping=stopping, targets=targets
     )
     grown = faults.attempt_all("growth", _grown, snapshot, served, claims, policy, now)
-    grown = without_held(grown, following, snapshot)
+    held_up = (grown, following, snapshot, stopping)
+    grown = faults.attempt_all("growth of surpluses", without_held, *held_up)
     actions = (
         # before the record says that the Cession has ended
         *faults.attempt_all("stopped jobs", run_again, snapshot, still_open, now),
@@ -240,7 +242,9 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     What would be done is recorded as events of the preemptors."""
     faults = Faults()
     claims = Claims(snapshot, (), policy, now)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults)
+    held = faults.attempt_all("bases of surpluses", without_bases, snapshot, ())
+    postponed = dict.fromkeys(held, WHY_STOPPED)
+    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     observing = Occurrence.OBSERVING
     ended = [
         faults.attempt_all(f"Cession {cession.metadata.name}", end, cession, observing, now)

@@ -48,24 +48,29 @@ def follow_bases(
 def without_bases(snapshot: Snapshot, stopping: Collection[str]) -> set[str]:
     """The uids of pending surpluses, and of their scale-ups, whose base does not run after this
     pass: they claim nothing."""
-    waiting = {
-        surplus.uid
-        for surplus in snapshot.surpluses
-        if not _has_running_base(snapshot, surplus, stopping)
-    }
+    waiting = _waiting(snapshot, stopping)
     return {w.uid for w in snapshot.pending if w.job_uid in waiting} if waiting else set()
 
 
 def without_held(
-    grown: Iterable[ResizeJob], following: Collection[Following], snapshot: Snapshot
+    grown: Iterable[ResizeJob],
+    following: Collection[Following],
+    snapshot: Snapshot,
+    stopping: Collection[str] = (),
 ) -> tuple[ResizeJob, ...]:
-    """The growth of jobs that `following` does not stop: what one of them grew into would be idle
-    only until Kueue has stopped it."""
+    """The growth of jobs that `following` does not stop, and that are no surplus of a base that a
+    Cession stops in this pass: what one of them grew into would be idle only until Kueue has
+    stopped it. A growth of a surplus that Kueue has not admitted is withdrawn all the same."""
     waiting = {action.job_uid for action in following if isinstance(action, ResizeJob)}
     stopped = stopped_uids(following)
     if stopped:
         waiting |= {job.job_uid for job in snapshot.admitted if job.uid in stopped}
-    return tuple(action for action in grown if action.job_uid not in waiting)
+    baseless = _waiting(snapshot, stopping)
+    return tuple(
+        action
+        for action in grown
+        if action.job_uid not in waiting and (action.shrinks or action.job_uid not in baseless)
+    )
 
 
 def stopped_uids(actions: Iterable[object]) -> set[str]:
@@ -87,6 +92,15 @@ def _stop(workload: PendingWorkload | AdmittedWorkload) -> Following:
     return SetWorkloadActive(
         workload.key, workload.uid, active=False, why=WHY_STOPPED, cession=names.NO_BASE
     )
+
+
+def _waiting(snapshot: Snapshot, stopping: Collection[str]) -> set[str]:
+    """The uids of the Jobs of surpluses whose base does not run after this pass."""
+    return {
+        surplus.uid
+        for surplus in snapshot.surpluses
+        if not _has_running_base(snapshot, surplus, stopping)
+    }
 
 
 def _has_running_base(snapshot: Snapshot, surplus: Surplus, stopping: Collection[str] = ()) -> bool:

@@ -85,6 +85,30 @@ def test_a_fault_says_whether_jobs_or_servers_do_not_grow(
     assert [fault.subject for fault in faults] == [subject]
 
 
+@pytest.mark.parametrize(
+    ("mode", "broken", "subject"),
+    [
+        ("Enforce", "without_bases", "bases of surpluses"),
+        ("Observe", "without_bases", "bases of surpluses"),
+        ("Enforce", "without_held", "growth of surpluses"),
+    ],
+)
+def test_an_error_about_surpluses_ends_no_pass(
+    monkeypatch: pytest.MonkeyPatch,
+    mode: Literal["Enforce", "Observe"],
+    broken: str,
+    subject: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(plan_module, broken, fail)
+    current = snapshot(admitted=[admitted()], pending=[pending()])
+    made = plan(current, POLICY.model_copy(update={"mode": mode}), NOW)
+    assert [fault.subject for fault in made.faults] == [subject]
+    assert made.why, "the preemptor is examined all the same"
+
+
 @pytest.mark.parametrize("mode", ["Enforce", "Observe"])
 def test_a_job_whose_pods_refuse_requests_shows_why(mode: Literal["Enforce", "Observe"]) -> None:
     """Otherwise a clock that is wrong by two minutes shows as silence only."""

@@ -1,18 +1,27 @@
 """A surplus within a plan: its base, its growth and a Cession that takes it, in one pass."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from cede.api import names
+from cede.api.instance_type import InstanceType
+from cede.api.resources import Resources
 from cede.api.surplus import Base
 from scheduler.actions import Action, SetWorkloadActive
 from scheduler.plan import plan
+from scheduler.quota.cohort import ResourceGroup, ResourceQuota
+from scheduler.snapshot.free_capacity import NodeRoom
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.surpluses import Surplus
 from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.plans import POLICY, opened, planned, resizes
 from tests.builders.scheduler import (
+    FLAVOR,
+    GPU,
+    KEY,
+    NODES,
     NOW,
     admitted,
     cession,
@@ -116,6 +125,34 @@ def test_a_pending_surplus_claims_nothing_in_the_pass_that_stops_its_base() -> N
     assert not opened(actions)
 
 
+def test_a_surplus_does_not_grow_in_the_pass_that_stops_its_base() -> None:
+    """The base has pods of another flavor, which another team takes back."""
+    record = cession("Asked", 0, "Stop", targets=[{"uid": "job-uid-base", "stopped": True}])
+    target = record.spec.targets[0].model_copy(update={"job": "base", "uid": "job-uid-base"})
+    record.spec.targets = [target]
+    on_h100 = Counter({("h100", GPU): 2})
+    more = admitted(size=2, allowed_sizes=(2, 4), runtime=runtime_status(2, wanted=2))
+    more = replace(more, usage=on_h100, per_pod=Counter({("h100", GPU): 1}))
+    research = replace(
+        queue("research", 0),
+        quotas={("h100", GPU): ResourceQuota(4)},
+        groups=(ResourceGroup((GPU,), (FLAVOR, "h100")),),
+        usage=Counter({KEY: 2, **on_h100}),
+    )
+    teams = cohort_quota(queue("vision", 2, strategy="StrictFIFO"), research)
+    nodes = (*NODES, NodeRoom("node-2", {"type": "h100"}, Resources({GPU: 8})))
+    types = [InstanceType(name=name, nodeLabels={"type": name}) for name in (FLAVOR, "h100")]
+    current = snapshot(
+        teams, admitted=[BASE, more], pending=[pending(pods=2)], cessions=[record], nodes=nodes
+    )
+    policy = POLICY.model_copy(update={"instanceTypes": types})
+    alone = list(plan(current, policy, NOW).actions)
+    assert [action.size for action in resizes(alone)] == [4], "if it is no surplus"
+    actions = list(plan(surplus_of_base(current), policy, NOW).actions)
+    assert stops(actions) == [("uid-base", False, "c-1")]
+    assert not resizes(actions)
+
+
 @pytest.mark.parametrize("is_target", [False, True])
 def test_a_held_surplus_that_a_cession_counts_on_waits_for_its_end(is_target: bool) -> None:
     records = [cession("Asked", 0, "Stop")] if is_target else []
@@ -131,3 +168,10 @@ def test_in_mode_observe_a_held_surplus_runs_again_with_its_base() -> None:
 
 def test_in_mode_observe_no_surplus_is_stopped() -> None:
     assert plan(small_beside(STOPPED_BASE), OBSERVE, NOW).actions == ()
+
+
+def test_in_mode_observe_a_pending_surplus_without_its_base_claims_nothing() -> None:
+    """The event would announce what is never done."""
+    current = snapshot(TEAMS, admitted=[STOPPED_BASE, BORROWER], pending=[WAITS])
+    assert [notice.reason for notice in plan(current, OBSERVE, NOW).notices] == ["Observed"]
+    assert plan(surplus_of_base(current), OBSERVE, NOW).notices == ()
