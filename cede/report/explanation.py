@@ -177,8 +177,10 @@ def _after_stop(target: TargetStatus) -> str:
 def _as_target(cession: Cession, uid: str) -> str:
     """What this target has done so far."""
     target = cession.target_status(uid)
-    more = _after_stop(target)
+    was_spared = target.stopped and cession.ended and not target.releasedTime
+    more = "" if was_spared else _after_stop(target)
     stop = "was stopped" if target.releasedTime else "is being stopped"
+    stop = "was to be stopped, and was not" if was_spared else stop
     result = f"{stop}{more}" if target.stopped else "keeps training"
     if target.cededTime:
         return (
@@ -187,6 +189,8 @@ def _as_target(cession: Cession, uid: str) -> str:
         )
     if target.forcedTime:
         return f"Its grace period passed before it had ceded; it {result}."
+    if was_spared:
+        return f"It {stop}."
     if target.stopped:
         return f"It {stop} without being asked{more}."
     if target.releasedTime:

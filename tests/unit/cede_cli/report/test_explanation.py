@@ -232,6 +232,30 @@ def test_a_target_reads_for_whom_and_how_far(progress: dict[str, Any], sentence:
     assert text.endswith("Reason: because.")
 
 
+@pytest.mark.parametrize(
+    ("progress", "sentence"),
+    [
+        ({"stopped": True, "staysStopped": True}, "It was to be stopped, and was not."),
+        (
+            {"stopped": True, "askedTime": "x", "cededTime": "x", "step": 3, "durableStep": 2},
+            "It ceded after step 3, with step 2 saved, and was to be stopped, and was not.",
+        ),
+        (
+            {"stopped": True, "askedTime": "x", "forcedTime": "x"},
+            "Its grace period passed before it had ceded; it was to be stopped, and was not.",
+        ),
+        ({"stopped": True, "releasedTime": "x"}, "It was stopped without being asked."),
+    ],
+)
+def test_a_target_that_was_given_up_is_not_being_stopped_for_ever(
+    progress: dict[str, Any], sentence: str
+) -> None:
+    ended = cession("Failed", targets=[{"uid": "job-uid-gpt", **progress}])
+    facts = snapshot(cessions=[ended], job=elastic_job())
+    text = " ".join(explain(("research", "gpt"), facts, NOW).sentences)
+    assert f"{sentence} Reason: because." in text
+
+
 def test_the_facts_are_those_of_the_first_cause_and_can_be_printed() -> None:
     facts = explain(KEY, snapshot(workloads=[LENT], incomplete=frozenset({"nodes"})), NOW)
     assert (facts.reason, facts.not_read) == (WaitReason.LENT_QUOTA_IN_USE, ("nodes",))
