@@ -170,8 +170,8 @@ class Cache(Generic[P]):
             self._appears.set()
 
     async def _absence(self, misled: int) -> bool:
-        """While nobody has installed the kind, as far as we know. Whether something shows that it
-        exists; that is believed later each time that it misled."""
+        """Waits while nobody has installed the kind, as far as we know. Returns whether something
+        shows that the kind exists. The wait is longer after each such sign that was wrong."""
         self._appears.clear()
         if misled:
             await asyncio.sleep(self._backoff.seconds(misled))
