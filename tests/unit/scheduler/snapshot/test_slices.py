@@ -1,9 +1,13 @@
 """A scale-up slice asks for the pods that it adds, on the flavors that its job has."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api.resources import Resources
 from scheduler.quota.pod_sets import PodSetRequest
+from scheduler.resizing.growth import wanted_by_pending
+from scheduler.snapshot.overdue import find_expected
 from scheduler.snapshot.slices import added_pods
 from scheduler.snapshot.snapshot import RawObjects, take
 from tests.builders.kueue_objects import cluster_queue, job, local_queue, workload
@@ -48,3 +52,21 @@ def test_a_pending_slice_in_the_snapshot_requests_what_it_adds() -> None:
     )
     (scale_up,) = take(objects).pending
     assert (scale_up.is_scale_up, scale_up.pod_sets[0].requested[GPU]) == (True, 6)
+
+
+def test_a_slice_holds_no_growth_up_on_a_flavor_that_its_job_does_not_have() -> None:
+    """Nothing of its own flavor is idle; of the other one all is."""
+    queue = cluster_queue("research")
+    (group,) = queue.spec.resourceGroups
+    flavors = (*group.flavors, replace(group.flavors[0], name="h100"))
+    groups = (replace(group, flavors=flavors),)
+    objects = RawObjects(
+        workloads=[workload("a", 4, assigned=4), workload("b", 8, replaces="a")],
+        jobs=[job()],
+        cluster_queues=[replace(queue, spec=replace(queue.spec, resourceGroups=groups))],
+        local_queues=[local_queue()],
+    )
+    current = take(objects)
+    assert current.quota.available("research", ("h100", GPU)) == 4
+    assert wanted_by_pending(current) == set()
+    assert find_expected(current) == set()
