@@ -25,7 +25,7 @@ def add(connection: Connection, records: Iterable[AuditRecord]) -> None:
         if record.kind != CESSIONS.kind:
             continue
         if rows := list(_rows(record)):
-            connection.execute(delete(LossRow).where(LossRow.cession == record.name))
+            connection.execute(delete(LossRow).where(LossRow.cession_uid == rows[0]["cession_uid"]))
             connection.execute(insert(LossRow), rows)
 
 
@@ -39,10 +39,10 @@ def catch_up(connection: Connection) -> None:
 
 def read(connection: Connection, month: Month) -> tuple[Loss, ...]:
     """Of this month, in order."""
-    order = (LossRow.released, LossRow.cession, LossRow.target, LossRow.instance_type)
+    job = (LossRow.released, LossRow.cession, LossRow.cession_uid, LossRow.target)
     query = select(*LossRow.__table__.columns).where(_is_in(month))
-    rows = connection.execute(query.order_by(*order, LossRow.resource))
-    targets = groupby(rows, key=lambda row: (row.cession, row.target))
+    rows = connection.execute(query.order_by(*job, LossRow.instance_type, LossRow.resource))
+    targets = groupby(rows, key=lambda row: (row.cession_uid, row.target))
     return tuple(_loss(list(of_target)) for _, of_target in targets)
 
 

@@ -1,56 +1,21 @@
 """What was lost in take-backs, from the records of the audit; what nobody knows is no 0."""
 
 from collections import Counter
-from itertools import chain
-from typing import Any
 
 import pytest
-from sqlalchemy import delete, select
 
 from cede.api import names
 from cede.api.cession import Cession
-from ledger import books
-from ledger.bookkeeper import Bookkeeper
 from ledger.changes import ContentReader
-from ledger.database import Database
-from ledger.day_sums import read_days
-from ledger.losses import Loss, losses, sums_of
-from ledger.month_sums import read_month
+from ledger.losses import losses, sums_of
 from ledger.months import HOUR, parse_month
-from ledger.statement import as_csv
 from ledger.statement_tables import TABLES, MonthSums
-from ledger.tables import LossRow
-from ledger.timeline import SECOND
 from ledger.usage import JobKey
-from tests.builders.ledger import KIND, NOW, TYPE, cession, seen_at
+from tests.builders.ledger import KIND, NOW, TYPE, cession
+from tests.builders.losses import CEDED, HELD, RECORDS, RELEASED, UNSAVED, ended, lost_in
 
 NOVEMBER = parse_month("2026-11")
-RELEASED = "2026-11-20T00:00:00Z"
 MIG = "nvidia.com/mig-1g.5gb"
-CEDED: dict[str, Any] = {"cededTime": "2026-11-20T00:00:00Z", "step": 70, "durableStep": 50}
-HELD = [{"flavor": TYPE, "resource": names.GPU}]
-UNSAVED: dict[str, Any] = {
-    "step": 70,
-    "durableStep": 50,
-    "unsaved": [{"flavor": TYPE, "resource": names.GPU, "seconds": "5400.0"}],
-}
-"""An hour and a half of one accelerator."""
-
-
-def ended(
-    size: int = 4, name: str = "c", claimant: str = "vision", job: str = "gpt", **target: Any
-) -> Cession:
-    """One job gave, from eight pods to so many."""
-    record = cession((job, 8, size), name=name, claimant=claimant, phase="Completed", released=True)
-    status = record.model_dump()["status"]
-    status["targets"][0] |= target
-    return Cession.model_validate(record.model_dump() | {"status": status})
-
-
-def lost_in(*cessions: Cession) -> tuple[Loss, ...]:
-    contents = ContentReader().read(cessions)
-    parts = [losses(name, text) for (_, name), text in contents.items()]
-    return tuple(chain.from_iterable(parts))
 
 
 @pytest.mark.parametrize(
@@ -118,16 +83,6 @@ def test_a_record_without_a_loss_is_as_earlier_versions_wrote_it() -> None:
 
 
 # --- the tables of a month ------------------------------------------------------------------------
-RECORDS = (
-    ended(0, "a", stopped=True, **CEDED | UNSAVED),
-    ended(0, "b", stopped=True, **CEDED | UNSAVED | {"durableStep": 65}),
-    ended(0, "c", job="rigid", stopped=True, unsaved=HELD),
-    ended(4, "d", "speech", **CEDED),
-    ended(0, "e", "speech", job="rigid", stopped=True, unsaved=HELD),
-    ended(0, "f", "speech", job="old", stopped=True),
-)
-
-
 def month(*records: Cession) -> MonthSums:
     entries = lost_in(*records)
     gpt = JobKey("research", "research", "gpt", "job-gpt", "low", *KIND)
@@ -206,68 +161,3 @@ def test_a_job_with_two_kinds_of_accelerators_loses_on_both() -> None:
         (names.GPU, "1.500000"),
         (MIG, "1.000000"),
     ]
-
-
-# --- in the database ------------------------------------------------------------------------------
-def record(database: Database, *cessions: Cession) -> None:
-    """As the ledger does it."""
-    bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW)
-    for second in (0, 20):
-        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=cessions))
-    batch = bookkeeper.batch()
-    assert batch
-    books.add(database, batch)
-
-
-def test_the_statement_has_them_and_says_what_is_unknown(database: Database) -> None:
-    record(database, *RECORDS)
-    read = read_month(database, NOVEMBER)
-    assert read.losses == lost_in(*RECORDS)
-    assert read.lost == sums_of(read.losses)
-    header, *lines = as_csv(read, "loss").splitlines()
-    assert header.endswith(
-        "released,cession,team,job,claimant,claimant_job,how,from_size,to_size,lost_steps,lost_hours"
-    )
-    [rigid] = [line for line in lines if ",c,research," in line]
-    assert rigid.endswith(",research/rigid,vision,vision/claim,Stop,8,0,unknown,unknown")
-    for other in ("2026-10", "2026-12"):
-        assert read_month(database, parse_month(other)).losses == ()
-
-
-def test_the_page_gets_the_sums_that_are_printed(database: Database) -> None:
-    record(database, *RECORDS)
-    [statement] = read_days(database, NOW + 60 * SECOND).statements
-    assert statement.csv == as_csv(read_month(database, NOVEMBER), "team")
-    assert ",3.000000,2\n" in statement.csv
-
-
-def test_of_several_records_of_a_cession_the_last_counts(database: Database) -> None:
-    """A ledger that has forgotten a Cession records it again."""
-    record(database, ended(0, stopped=True, unsaved=HELD))
-    bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW + 30 * SECOND)
-    for second in (30, 50):
-        again = ended(0, stopped=True, **CEDED | UNSAVED)
-        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=[again]))
-    batch = bookkeeper.batch()
-    assert batch
-    books.add(database, batch)
-    assert [loss.lost_steps for loss in read_month(database, NOVEMBER).losses] == [20]
-
-
-@pytest.mark.parametrize("known", [0, 4])
-def test_a_database_of_an_earlier_version_gets_them_from_its_audit(
-    database: Database, known: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also those that it recorded after a newer version had been there."""
-    monkeypatch.setattr("ledger.loss_rows.RECORDS_OF_A_PAGE", 2)
-    record(database, *RECORDS)
-    expected = read_month(database, NOVEMBER).losses
-    with database.transaction() as connection:
-        numbers = connection.execute(select(LossRow.number).order_by(LossRow.number)).scalars()
-        later = list(numbers)[known:]
-        if known:
-            connection.execute(delete(LossRow).where(LossRow.number.in_(later)))
-        else:
-            connection.exec_driver_sql("DROP TABLE losses")
-    books.open_books(database, NOW)
-    assert read_month(database, NOVEMBER).losses == expected
