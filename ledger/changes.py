@@ -115,9 +115,11 @@ def _target(cession: Cession, target: Target) -> Json:
 
 
 def _lost(status: TargetStatus) -> Json:
-    """The accelerator-seconds by kind, null where nobody knows; nothing if there is none."""
-    lost = status.lost_seconds.items() if status.releasedTime else ()
-    return {"uid": status.uid, "lost": [[*kind, value] for kind, value in lost]} if lost else {}
+    """The accelerator-seconds by kind, null where nobody knows; nothing if nothing was lost."""
+    if not status.releasedTime or status.lost_steps == 0:
+        return {}
+    lost = [[*kind, value] for kind, value in status.lost_seconds.items()]
+    return {"uid": status.uid, "lost": lost}
 
 
 def _changed_fields(model: BaseModel) -> Json:

@@ -1,6 +1,7 @@
 """What was lost in take-backs, from the records of the audit; what nobody knows is no 0."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -139,7 +140,7 @@ def test_all_losses_add_up_by_the_job_that_claimed_and_what_is_unknown_is_no_0()
             ("job", "uid"),
             [
                 ("gpt", "job-gpt", "3.000000", "0"),
-                ("old", "", "unknown", "1"),
+                ("old", "job-old", "unknown", "1"),
                 ("rigid", "job-rigid", "unknown", "2"),
             ],
         ),
@@ -150,6 +151,18 @@ def test_every_table_has_the_hours_that_are_known_and_how_many_losses_are_not(
 ) -> None:
     """The job of a class is known if it ran in this month."""
     assert rows(table, *columns, "lost", "unknown_losses") == expected
+
+
+def test_jobs_of_two_teams_whose_losses_have_no_uid_have_a_row_each() -> None:
+    """Earlier versions recorded none."""
+    first = lost_in(ended(0, stopped=True, unsaved=HELD))
+    second = lost_in(ended(0, "d", team="speech", job="asr", stopped=True, unsaved=HELD))
+    entries = tuple(replace(loss, uid="") for loss in (*first, *second))
+    sums = MonthSums(NOVEMBER, *(NOW, NOW), losses=entries, lost=sums_of(entries))
+    assert [(row["team"], row["job"], row["unknown_losses"]) for row in TABLES["job"](sums)] == [
+        ("research", "gpt", "1"),
+        ("speech", "asr", "1"),
+    ]
 
 
 def test_a_job_with_two_kinds_of_accelerators_loses_on_both() -> None:
