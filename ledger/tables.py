@@ -146,6 +146,14 @@ class LossRow(Base):
     lost: Mapped[int | None]
 
 
+class LossBook(Base):
+    """One row: the record of the audit up to which LossRow is complete."""
+
+    __tablename__ = "loss_book"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    number: Mapped[int]
+
+
 class AuditRow(Base):
     """One record of the audit: cede.api.audit_chain.AuditRecord."""
 

@@ -1,20 +1,22 @@
 """The losses in the database are those of the audit, whichever version wrote that."""
 
+from collections.abc import Callable
+
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, func, select, update
 
 from cede.api.cession import Cession
 from ledger import books
 from ledger.bookkeeper import Bookkeeper
 from ledger.database import Database
 from ledger.day_sums import read_days
-from ledger.losses import sums_of
+from ledger.losses import Loss, losses, sums_of
 from ledger.month_sums import read_month
 from ledger.months import parse_month
 from ledger.statement import as_csv
-from ledger.tables import LossRow
+from ledger.tables import LossBook, LossRow
 from ledger.timeline import SECOND
-from tests.builders.ledger import NOW, seen_at
+from tests.builders.ledger import NOW, cession, seen_at
 from tests.builders.losses import CEDED, HELD, RECORDS, UNSAVED, ended, lost_in
 
 NOVEMBER = parse_month("2026-11")
@@ -69,6 +71,12 @@ def test_a_cession_whose_name_recurs_changes_no_losses_of_the_first(database: Da
     assert read_month(database, NOVEMBER).losses == (*lost_in(first), *lost_in(later))
 
 
+def without_losses(connection: Connection) -> None:
+    """As a version leaves it that does not know them."""
+    connection.exec_driver_sql("DROP TABLE target_losses")
+    connection.exec_driver_sql("DROP TABLE loss_book")
+
+
 @pytest.mark.parametrize("known", [0, 4])
 def test_a_database_of_an_earlier_version_gets_them_from_its_audit(
     database: Database, known: int, monkeypatch: pytest.MonkeyPatch
@@ -82,7 +90,52 @@ def test_a_database_of_an_earlier_version_gets_them_from_its_audit(
         later = list(numbers)[known:]
         if known:
             connection.execute(delete(LossRow).where(LossRow.number.in_(later)))
+            connection.execute(update(LossBook).values(number=later[0] - 1))
         else:
-            connection.exec_driver_sql("DROP TABLE target_losses")
+            without_losses(connection)
     books.open_books(database, NOW)
     assert read_month(database, NOVEMBER).losses == expected
+
+
+def test_a_ledger_that_ends_while_it_completes_them_goes_on_from_there(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.loss_rows.RECORDS_OF_A_PAGE", 2)
+    record(sqlite, *RECORDS)
+    expected = read_month(sqlite, NOVEMBER).losses
+    with sqlite.transaction() as connection:
+        without_losses(connection)
+    with monkeypatch.context() as ending:
+        ending.setattr("ledger.loss_rows.losses", ends_at(RECORDS[4].metadata.name))
+        with pytest.raises(KeyboardInterrupt):
+            books.open_books(sqlite, NOW)
+    with sqlite.transaction() as connection:
+        assert connection.execute(select(func.count()).select_from(LossRow)).scalar_one() == 4
+    monkeypatch.setattr("ledger.loss_rows.losses", ends_at(RECORDS[3].metadata.name))
+    books.open_books(sqlite, NOW)
+    assert read_month(sqlite, NOVEMBER).losses == expected
+
+
+def ends_at(name_of_last: str) -> Callable[[str, str], tuple[Loss, ...]]:
+    def read(name: str, content: str) -> tuple[Loss, ...]:
+        if name == name_of_last:
+            raise KeyboardInterrupt
+        return losses(name, content)
+
+    return read
+
+
+def test_a_start_reads_no_record_again_also_if_nothing_was_ever_lost(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(sqlite, cession(("gpt", 8, 4), name="c", phase="Cancelled"))
+    monkeypatch.setattr("ledger.loss_rows.losses", ends_at("c"))
+    books.open_books(sqlite, NOW)
+
+
+def test_a_page_with_more_losses_than_a_statement_has_room_for_is_written(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.loss_rows.ROWS_OF_A_STATEMENT", 4)
+    record(sqlite, *RECORDS)
+    assert read_month(sqlite, NOVEMBER).losses == lost_in(*RECORDS)
