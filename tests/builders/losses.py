@@ -27,6 +27,7 @@ def ended(
     job: str = "gpt",
     team: str = "research",
     uid: str = "",
+    how: str = "",
     **target: Any,
 ) -> Cession:
     """One job gave, from eight pods to so many."""
@@ -34,6 +35,7 @@ def ended(
         (job, 8, size), name=name, claimant=claimant, phase="Completed", released=True, team=team
     ).model_dump()
     record["status"]["targets"][0] |= target
+    record["spec"]["targets"][0]["how"] = how or ("Shrink" if size else "Stop")
     record["metadata"] = {"name": name, "uid": uid or f"uid-{name}"}
     return Cession.model_validate(record)
 

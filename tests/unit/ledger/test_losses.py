@@ -24,6 +24,13 @@ MIG = "nvidia.com/mig-1g.5gb"
     [
         pytest.param(ended(**CEDED), "Shrink", 0, 0, id="shrank after it had ceded"),
         pytest.param(ended(), "Shrink", None, None, id="shrank without an answer"),
+        pytest.param(ended(0, how="Drain"), "Drain", 0, 0, id="a pod of a server that drained"),
+        pytest.param(
+            ended(0, how="Drain", stopped=True, unsaved=HELD),
+            *("Stop", None, None),
+            id="a server that did not drain, and was stopped",
+        ),
+        pytest.param(ended(0), "Stop", 0, 0, id="ended by itself before it was stopped"),
         pytest.param(
             ended(0, stopped=True, **CEDED | UNSAVED),
             *("Stop", 20, 1.5),
