@@ -53,14 +53,24 @@ def open_books(database: Database, now: int) -> Books:
     """The books; if there are none, they begin at `now`."""
     with database.transaction() as connection:
         Base.metadata.create_all(connection)
-        written = connection.execute(select(Book.written)).scalar_one_or_none()
-        if written is None:
+        if connection.execute(select(Book.id)).scalar_one_or_none() is None:
             row = {"id": 1, "schema": SCHEMA, "began": now, "written": now}
             connection.execute(insert(Book), row)
         database.check_schema(connection)
-        loss_rows.catch_up(connection)
+    while (opened := _read_or_catch_up(database)) is None:
+        pass
+    return opened
+
+
+def _read_or_catch_up(database: Database) -> Books | None:
+    """None if a page of losses was missing, which is written now."""
+    with database.transaction() as connection:
+        # read first: who writes afterwards makes our first batch Overtaken
+        written = connection.execute(select(Book.written)).scalar_one()
+        if loss_rows.catch_up(connection):
+            return None
         return Books(
-            now if written is None else written,
+            written,
             _backlogs(connection),
             _take_backs(connection),
             _head(connection),

@@ -110,14 +110,15 @@ def _target(cession: Cession, target: Target) -> Json:
         return plan
     status = cession.target_status(target.uid)
     how = "Stop" if status.stopped else target.how
-    end = {"how": how, "released": status.releasedTime, "lostSteps": status.lost_steps}
-    return plan | end | _lost(status)
+    lost_steps = cession.lost_steps(target)
+    end = {"how": how, "released": status.releasedTime, "lostSteps": lost_steps}
+    return plan | end | (_lost(status) if status.releasedTime and lost_steps != 0 else {})
 
 
 def _lost(status: TargetStatus) -> Json:
-    """The accelerator-seconds by kind, null where nobody knows; nothing if there is none."""
-    lost = status.lost_seconds.items() if status.releasedTime else ()
-    return {"uid": status.uid, "lost": [[*kind, value] for kind, value in lost]} if lost else {}
+    """The accelerator-seconds by kind, null where nobody knows; none if nobody knows the kinds."""
+    lost = [[*kind, value] for kind, value in status.lost_seconds.items()]
+    return {"uid": status.uid, "lost": lost} if lost else {"uid": status.uid}
 
 
 def _changed_fields(model: BaseModel) -> Json:

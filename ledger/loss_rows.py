@@ -1,48 +1,68 @@
 """The losses in the database. They follow from the audit, which is too long to read for a month."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from itertools import groupby
-from typing import Any
+from itertools import chain, groupby
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, and_, delete, func, insert, select
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from cede.api.audit_chain import AuditRecord
 from cede.api.objects import CESSIONS, Json
 from ledger.losses import NO_KIND, Loss, LossKey, Work, losses
 from ledger.months import Month
-from ledger.tables import AuditRow, LossRow
+from ledger.tables import AuditRow, LossBook, LossRow
 
 RECORDS_OF_A_PAGE = 1000
+ROWS_OF_A_STATEMENT = 500
+"""A statement has at most 32,766 parameters, and a row has 17."""
 COMMON = tuple(entry.name for entry in fields(Loss) if entry.name != "works")
 """The columns that are equal in all rows of a loss."""
+T = TypeVar("T")
 
 
-def add(connection: Connection, records: Iterable[AuditRecord]) -> None:
-    """Of several records of a Cession the last counts."""
+def add(connection: Connection, records: Sequence[AuditRecord]) -> None:
+    """The next records of the audit. Of several records of a Cession the last counts."""
+    rows_of = dict[str, list[Json]]()
     for record in records:
-        if record.kind != CESSIONS.kind:
-            continue
-        if rows := list(_rows(record)):
-            connection.execute(delete(LossRow).where(LossRow.cession == record.name))
-            connection.execute(insert(LossRow), rows)
+        if record.kind == CESSIONS.kind and (rows := list(_rows(record))):
+            rows_of[rows[0]["cession_uid"]] = rows
+    for uids in _parts(list(rows_of)):
+        connection.execute(delete(LossRow).where(LossRow.cession_uid.in_(uids)))
+    for part in _parts(list(chain.from_iterable(rows_of.values()))):
+        connection.execute(insert(LossRow).values(part))
+    _set_position(connection, records[-1].number)
 
 
-def catch_up(connection: Connection) -> None:
-    """Adds those of records that a version without this table wrote."""
-    newest = connection.execute(select(func.max(LossRow.number))).scalar() or 0
-    while records := _records_after(connection, newest):
+def catch_up(connection: Connection) -> bool:
+    """Adds a page of those of records that a version without this table wrote; whether there was
+    one. Each page is a transaction: a year of them takes longer than a pass may, and the ledger
+    that is started again goes on from there."""
+    position = connection.execute(select(LossBook.number)).scalar_one_or_none() or 0
+    records = _records_after(connection, position)
+    if records:
         add(connection, records)
-        newest = records[-1].number
+    return bool(records)
+
+
+def _parts(values: list[T]) -> Iterator[list[T]]:
+    """For one statement each."""
+    for begin in range(0, len(values), ROWS_OF_A_STATEMENT):
+        yield values[begin : begin + ROWS_OF_A_STATEMENT]
+
+
+def _set_position(connection: Connection, number: int) -> None:
+    if connection.execute(update(LossBook).values(number=number)).rowcount == 0:
+        connection.execute(insert(LossBook), {"id": 1, "number": number})
 
 
 def read(connection: Connection, month: Month) -> tuple[Loss, ...]:
     """Of this month, in order."""
-    order = (LossRow.released, LossRow.cession, LossRow.target, LossRow.instance_type)
+    job = (LossRow.released, LossRow.cession, LossRow.cession_uid, LossRow.target)
     query = select(*LossRow.__table__.columns).where(_is_in(month))
-    rows = connection.execute(query.order_by(*order, LossRow.resource))
-    targets = groupby(rows, key=lambda row: (row.cession, row.target))
+    rows = connection.execute(query.order_by(*job, LossRow.instance_type, LossRow.resource))
+    targets = groupby(rows, key=lambda row: (row.cession_uid, row.target))
     return tuple(_loss(list(of_target)) for _, of_target in targets)
 
 

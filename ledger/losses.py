@@ -28,7 +28,9 @@ class Loss:
 
     # RFC 3339: when the job released it
     released: str
+    # its name, which a later Cession may have too
     cession: str
+    cession_uid: str
     team: str
     # namespace/name
     job: str
@@ -88,6 +90,7 @@ def _loss(name: str, cession: Json, target: Json) -> Loss:
     return Loss(
         released=target["released"],
         cession=name,
+        cession_uid=cession["uid"],
         team=target["team"],
         job=target["job"],
         claimant=cession["claimant"],

@@ -171,10 +171,10 @@ def _jobs(sums: MonthSums) -> dict[JobKey, Counter[str]]:
     jobs = {job: Counter(values) for job, values in sums.jobs.items()}
     first_rows = dict[tuple[str, ...], JobKey]()
     for job in jobs:
-        first_rows.setdefault((job.uid, *job[-2:]), job)
+        first_rows.setdefault(_identity(job), job)
 
     def add(job: JobKey, values: Counter[str]) -> None:
-        row = first_rows.setdefault((job.uid, *job[-2:]), job)
+        row = first_rows.setdefault(_identity(job), job)
         jobs.setdefault(row, Counter()).update(values)
 
     for claim, values in sums.claims.items():
@@ -183,6 +183,12 @@ def _jobs(sums: MonthSums) -> dict[JobKey, Counter[str]]:
         namespace, _, name = loss.job.partition("/")
         add(JobKey(loss.team, namespace, name, loss.uid, "", *loss[-2:]), values)
     return jobs
+
+
+def _identity(job: JobKey) -> tuple[str, ...]:
+    """On one kind of accelerator. Losses that earlier versions recorded have no uid."""
+    names = (job.uid,) if job.uid else (job.team, job.namespace, job.job)
+    return (*names, *job[-2:])
 
 
 def by_claim(sums: MonthSums) -> list[Row]:

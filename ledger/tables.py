@@ -120,13 +120,15 @@ class LossRow(Base):
     """What a job lost in a take-back on one kind of accelerator: ledger.losses.Loss. It follows
     from the audit."""
 
-    __tablename__ = "losses"
-    cession: Mapped[str] = mapped_column(primary_key=True)
+    __tablename__ = "target_losses"
+    # names of Cessions recur, after those that ended are deleted
+    cession_uid: Mapped[str] = mapped_column(primary_key=True)
     # which of the Cession's targets
     target: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     # both empty if nothing was lost, or nobody knows on what
     instance_type: Mapped[str] = mapped_column(primary_key=True)
     resource: Mapped[str] = mapped_column(primary_key=True)
+    cession: Mapped[str]
     # of the record in the audit
     number: Mapped[int]
     released: Mapped[str] = mapped_column(index=True)
@@ -142,6 +144,14 @@ class LossRow(Base):
     lost_steps: Mapped[int | None]
     # accelerator-microseconds
     lost: Mapped[int | None]
+
+
+class LossBook(Base):
+    """One row: the record of the audit up to which LossRow is complete."""
+
+    __tablename__ = "loss_book"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    number: Mapped[int]
 
 
 class AuditRow(Base):

@@ -186,6 +186,16 @@ class Cession(BaseModel):
     spec: CessionSpec
     status: CessionStatus = Field(default_factory=CessionStatus)
 
+    def lost_steps(self, target: Target) -> int | None:
+        """Steps that the job has to repeat; None: not known.
+
+        A server repeats nothing for a pod that drained. A stop is recorded before it is done, so a
+        job that was to be stopped and has no such record ended by itself.
+        """
+        status = self.target_status(target.uid)
+        has_ended = status.releasedTime and not status.stopped and target.how != "Shrink"
+        return 0 if has_ended else status.lost_steps
+
     @property
     def has_failed(self) -> bool:
         """Cancelled because the preemptor was not eligible counts too: it may soon be so again."""

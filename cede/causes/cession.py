@@ -113,7 +113,7 @@ def _taken(cession: Cession, target: Target, status: TargetStatus) -> Taken:
         released=status.releasedTime,
         step=status.step if has_reported else None,
         saved_step=status.durableStep if has_reported else None,
-        lost_steps=status.lost_steps,
+        lost_steps=cession.lost_steps(target),
         forced=bool(status.forcedTime),
         plan=cession.spec.why,
     )

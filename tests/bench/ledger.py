@@ -229,7 +229,8 @@ def losses_of(month: Month) -> list[Json]:
     }
     return [
         common
-        | {"cession": f"{month.name}-{number}", "job": f"namespace/job-{number}"}
+        | {"cession": f"{month.name}-{number}", "cession_uid": f"{month.name}-{number}"}
+        | {"job": f"namespace/job-{number}"}
         | {"team": f"team-{number % TEAMS}"}
         for number in range(RUNNING)
     ]

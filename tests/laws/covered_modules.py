@@ -163,10 +163,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/test_session.py",
         "protocols only; mypy checks who fulfils them",
     ),
-    "ledger/loss_rows.py": (
-        "tests/unit/ledger/test_losses.py",
-        "what is read is compared there with the audit, in both databases",
-    ),
     "ledger/month_sums.py": (
         "tests/unit/ledger/test_books.py",
         "what is read is compared there with what was written, in both databases",

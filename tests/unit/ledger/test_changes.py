@@ -105,7 +105,7 @@ def test_a_take_back_is_recorded_with_whom_it_took_from_and_how_it_ended() -> No
         '"claimant":"vision"',
         '"phase":"Completed"',
         '"targets":[{"from":8,"how":"Shrink","job":"research/gpt","lostSteps":null,',
-        '"team":"research","to":4}]',
+        '"team":"research","to":4,"uid":"job-gpt"}]',
         '"reason":"ReclaimOwnQuota"',
     ):
         assert part in text

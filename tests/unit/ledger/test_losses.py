@@ -1,56 +1,22 @@
 """What was lost in take-backs, from the records of the audit; what nobody knows is no 0."""
 
 from collections import Counter
-from itertools import chain
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from sqlalchemy import delete, select
 
 from cede.api import names
 from cede.api.cession import Cession
-from ledger import books
-from ledger.bookkeeper import Bookkeeper
 from ledger.changes import ContentReader
-from ledger.database import Database
-from ledger.day_sums import read_days
-from ledger.losses import Loss, losses, sums_of
-from ledger.month_sums import read_month
+from ledger.losses import losses, sums_of
 from ledger.months import HOUR, parse_month
-from ledger.statement import as_csv
 from ledger.statement_tables import TABLES, MonthSums
-from ledger.tables import LossRow
-from ledger.timeline import SECOND
 from ledger.usage import JobKey
-from tests.builders.ledger import KIND, NOW, TYPE, cession, seen_at
+from tests.builders.ledger import KIND, NOW, TYPE, cession
+from tests.builders.losses import CEDED, HELD, RECORDS, RELEASED, UNSAVED, ended, lost_in
 
 NOVEMBER = parse_month("2026-11")
-RELEASED = "2026-11-20T00:00:00Z"
 MIG = "nvidia.com/mig-1g.5gb"
-CEDED: dict[str, Any] = {"cededTime": "2026-11-20T00:00:00Z", "step": 70, "durableStep": 50}
-HELD = [{"flavor": TYPE, "resource": names.GPU}]
-UNSAVED: dict[str, Any] = {
-    "step": 70,
-    "durableStep": 50,
-    "unsaved": [{"flavor": TYPE, "resource": names.GPU, "seconds": "5400.0"}],
-}
-"""An hour and a half of one accelerator."""
-
-
-def ended(
-    size: int = 4, name: str = "c", claimant: str = "vision", job: str = "gpt", **target: Any
-) -> Cession:
-    """One job gave, from eight pods to so many."""
-    record = cession((job, 8, size), name=name, claimant=claimant, phase="Completed", released=True)
-    status = record.model_dump()["status"]
-    status["targets"][0] |= target
-    return Cession.model_validate(record.model_dump() | {"status": status})
-
-
-def lost_in(*cessions: Cession) -> tuple[Loss, ...]:
-    contents = ContentReader().read(cessions)
-    parts = [losses(name, text) for (_, name), text in contents.items()]
-    return tuple(chain.from_iterable(parts))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +24,13 @@ def lost_in(*cessions: Cession) -> tuple[Loss, ...]:
     [
         pytest.param(ended(**CEDED), "Shrink", 0, 0, id="shrank after it had ceded"),
         pytest.param(ended(), "Shrink", None, None, id="shrank without an answer"),
+        pytest.param(ended(0, how="Drain"), "Drain", 0, 0, id="a pod of a server that drained"),
+        pytest.param(
+            ended(0, how="Drain", stopped=True, unsaved=HELD),
+            *("Stop", None, None),
+            id="a server that did not drain, and was stopped",
+        ),
+        pytest.param(ended(0), "Stop", 0, 0, id="ended by itself before it was stopped"),
         pytest.param(
             ended(0, stopped=True, **CEDED | UNSAVED),
             *("Stop", 20, 1.5),
@@ -118,16 +91,6 @@ def test_a_record_without_a_loss_is_as_earlier_versions_wrote_it() -> None:
 
 
 # --- the tables of a month ------------------------------------------------------------------------
-RECORDS = (
-    ended(0, "a", stopped=True, **CEDED | UNSAVED),
-    ended(0, "b", stopped=True, **CEDED | UNSAVED | {"durableStep": 65}),
-    ended(0, "c", job="rigid", stopped=True, unsaved=HELD),
-    ended(4, "d", "speech", **CEDED),
-    ended(0, "e", "speech", job="rigid", stopped=True, unsaved=HELD),
-    ended(0, "f", "speech", job="old", stopped=True),
-)
-
-
 def month(*records: Cession) -> MonthSums:
     entries = lost_in(*records)
     gpt = JobKey("research", "research", "gpt", "job-gpt", "low", *KIND)
@@ -184,7 +147,7 @@ def test_all_losses_add_up_by_the_job_that_claimed_and_what_is_unknown_is_no_0()
             ("job", "uid"),
             [
                 ("gpt", "job-gpt", "3.000000", "0"),
-                ("old", "", "unknown", "1"),
+                ("old", "job-old", "unknown", "1"),
                 ("rigid", "job-rigid", "unknown", "2"),
             ],
         ),
@@ -197,6 +160,18 @@ def test_every_table_has_the_hours_that_are_known_and_how_many_losses_are_not(
     assert rows(table, *columns, "lost", "unknown_losses") == expected
 
 
+def test_jobs_of_two_teams_whose_losses_have_no_uid_have_a_row_each() -> None:
+    """Earlier versions recorded none."""
+    first = lost_in(ended(0, stopped=True, unsaved=HELD))
+    second = lost_in(ended(0, "d", team="speech", job="asr", stopped=True, unsaved=HELD))
+    entries = tuple(replace(loss, uid="") for loss in (*first, *second))
+    sums = MonthSums(NOVEMBER, *(NOW, NOW), losses=entries, lost=sums_of(entries))
+    assert [(row["team"], row["job"], row["unknown_losses"]) for row in TABLES["job"](sums)] == [
+        ("research", "gpt", "1"),
+        ("speech", "asr", "1"),
+    ]
+
+
 def test_a_job_with_two_kinds_of_accelerators_loses_on_both() -> None:
     kinds = [*UNSAVED["unsaved"], {"flavor": TYPE, "resource": MIG, "seconds": "3600.0"}]
     sums = month(ended(0, stopped=True, **CEDED | UNSAVED | {"unsaved": kinds}))
@@ -206,68 +181,3 @@ def test_a_job_with_two_kinds_of_accelerators_loses_on_both() -> None:
         (names.GPU, "1.500000"),
         (MIG, "1.000000"),
     ]
-
-
-# --- in the database ------------------------------------------------------------------------------
-def record(database: Database, *cessions: Cession) -> None:
-    """As the ledger does it."""
-    bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW)
-    for second in (0, 20):
-        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=cessions))
-    batch = bookkeeper.batch()
-    assert batch
-    books.add(database, batch)
-
-
-def test_the_statement_has_them_and_says_what_is_unknown(database: Database) -> None:
-    record(database, *RECORDS)
-    read = read_month(database, NOVEMBER)
-    assert read.losses == lost_in(*RECORDS)
-    assert read.lost == sums_of(read.losses)
-    header, *lines = as_csv(read, "loss").splitlines()
-    assert header.endswith(
-        "released,cession,team,job,claimant,claimant_job,how,from_size,to_size,lost_steps,lost_hours"
-    )
-    [rigid] = [line for line in lines if ",c,research," in line]
-    assert rigid.endswith(",research/rigid,vision,vision/claim,Stop,8,0,unknown,unknown")
-    for other in ("2026-10", "2026-12"):
-        assert read_month(database, parse_month(other)).losses == ()
-
-
-def test_the_page_gets_the_sums_that_are_printed(database: Database) -> None:
-    record(database, *RECORDS)
-    [statement] = read_days(database, NOW + 60 * SECOND).statements
-    assert statement.csv == as_csv(read_month(database, NOVEMBER), "team")
-    assert ",3.000000,2\n" in statement.csv
-
-
-def test_of_several_records_of_a_cession_the_last_counts(database: Database) -> None:
-    """A ledger that has forgotten a Cession records it again."""
-    record(database, ended(0, stopped=True, unsaved=HELD))
-    bookkeeper = Bookkeeper(books.open_books(database, NOW), NOW + 30 * SECOND)
-    for second in (30, 50):
-        again = ended(0, stopped=True, **CEDED | UNSAVED)
-        bookkeeper.look(seen_at(NOW + second * SECOND, cessions=[again]))
-    batch = bookkeeper.batch()
-    assert batch
-    books.add(database, batch)
-    assert [loss.lost_steps for loss in read_month(database, NOVEMBER).losses] == [20]
-
-
-@pytest.mark.parametrize("known", [0, 4])
-def test_a_database_of_an_earlier_version_gets_them_from_its_audit(
-    database: Database, known: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also those that it recorded after a newer version had been there."""
-    monkeypatch.setattr("ledger.loss_rows.RECORDS_OF_A_PAGE", 2)
-    record(database, *RECORDS)
-    expected = read_month(database, NOVEMBER).losses
-    with database.transaction() as connection:
-        numbers = connection.execute(select(LossRow.number).order_by(LossRow.number)).scalars()
-        later = list(numbers)[known:]
-        if known:
-            connection.execute(delete(LossRow).where(LossRow.number.in_(later)))
-        else:
-            connection.exec_driver_sql("DROP TABLE losses")
-    books.open_books(database, NOW)
-    assert read_month(database, NOVEMBER).losses == expected
