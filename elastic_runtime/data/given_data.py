@@ -78,7 +78,7 @@ def loader_mistakes(name: str, loader: "DataLoader[Any]", cure: str) -> Iterator
 
 def takes_every_sample_once(loader: "DataLoader[Any]") -> bool:
     """Whether an epoch of the loader has the samples of an epoch of a session, in any order."""
-    sampler = loader.sampler
+    sampler: Any = loader.sampler
     dataset: Any = loader.dataset
     if type(sampler) not in (RandomSampler, SequentialSampler):
         return False

@@ -198,7 +198,9 @@ class Loader:
     def __init__(self, session: DatasetPlan, dataset: Indexed, **options: Any) -> None:
         if refused := sorted(SESSION_OPTIONS & options.keys()):
             raise Mistake(f"session.loader sets {', '.join(refused)} itself: leave it out")
-        if isinstance(dataset, IterableDataset) or not _is_indexed(dataset):
+        if isinstance(dataset, IterableDataset) or not (
+            hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+        ):
             cure = "give data or session.streams a function that opens streams"
             if isinstance(dataset, DataLoader):
                 cure = "pass its dataset to session.loader"
@@ -273,10 +275,6 @@ class Loader:
             "a loader cannot be iterated by itself: use `for batch in loader.batches(step)` inside "
             "`for step in session.steps(...)`"
         )
-
-
-def _is_indexed(dataset: Any) -> bool:
-    return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
 
 
 def _unchanged(fetched: Any) -> Any:
