@@ -59,8 +59,9 @@ class Session:
             step is committed. Each trained parameter is in one of them.
         micro_batches: of one step, at every size; at least as many as the job will have ranks.
         micro_batch_size: samples of each; by default the batch_size of `data`, or 1.
-        data: for `step.data`: a DataLoader, of which the session takes all but the order; a
-            map-style dataset; or a function that opens streams, as `session.streams` takes it.
+        data: for `step.data`: a DataLoader, of which the session takes the dataset, batch_size,
+            collate_fn and the options of its loader workers; a map-style dataset; or a function
+            that opens streams, as `session.streams` takes it.
         samples: size of the dataset; not needed with `data`, `loader` or `streams`.
         seed: decides on the order of samples and on random draws.
         checkpoint: a directory that all pods share; saved on request, after shrinks, before stops.

@@ -83,7 +83,8 @@ def succeeds(survey: Survey) -> bool:
     view = survey.view
     members = zip(view.record.members, map(life_of, view.record.incarnations), strict=True)
     is_unknown = any(index not in view.members and life not in view.gone for index, life in members)
-    return is_unknown and survey.now - view.started_at < survey.limits.silent_after_break_s
+    wait_s = survey.limits.first_reports_s(len(view.record.members))
+    return is_unknown and survey.now - view.started_at < wait_s
 
 
 # --- no generation is known -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from elastic_runtime.data import batch_assignment, random_state
 from elastic_runtime.mistake import Mistake
@@ -198,10 +198,13 @@ class Loader:
     def __init__(self, session: DatasetPlan, dataset: Indexed, **options: Any) -> None:
         if refused := sorted(SESSION_OPTIONS & options.keys()):
             raise Mistake(f"session.loader sets {', '.join(refused)} itself: leave it out")
-        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-            is_loader = isinstance(dataset, DataLoader)
-            cure = "its dataset to session.loader" if is_loader else "it to session.streams"
-            raise Mistake(f"{type(dataset).__name__} has no length or no [index]: pass {cure}")
+        if isinstance(dataset, IterableDataset) or not (
+            hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+        ):
+            cure = "give data or session.streams a function that opens streams"
+            if isinstance(dataset, DataLoader):
+                cure = "pass its dataset to session.loader"
+            raise Mistake(f"{type(dataset).__name__} has no length or no [index]: {cure}")
         self.samples = len(dataset)
         if not self.samples:
             raise Mistake("the dataset is empty: session.loader needs one with at least 1 sample")

@@ -230,6 +230,22 @@ def test_replaced_pod_0_adopts_the_members(
     assert record is None or (record.generation, record.abrupt) == (4, True)
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "is_waiting"),
+    [
+        pytest.param(1.8, True, id="many are late"),
+        pytest.param(3.6, False, id="they never report"),
+    ],
+)
+def test_an_elected_coordinator_waits_for_the_many_members_of_a_large_job(
+    waited_s: float, is_waiting: bool
+) -> None:
+    """Of 256 members 103 have not reported yet."""
+    reported = [member(index) for index in range(103, 256)]
+    job = view(reported, tuple(range(256)), started_at=NOW - waited_s)
+    assert (plan(job, NOW, LIMITS).reason is Reason.MEMBERS_UNKNOWN) == is_waiting
+
+
 def test_no_start_from_a_save_while_others_have_the_state() -> None:
     """Pods 1 and 2 have the state and have not noticed yet that a member was lost."""
     job = replace(view([outside(0), *BEHIND[1:]], wanted=1), record=Record(4))

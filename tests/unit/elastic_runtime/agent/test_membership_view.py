@@ -58,6 +58,21 @@ def test_pods_of_a_large_job_report_more_rarely_and_may_be_silent_for_longer(
 
 
 @pytest.mark.parametrize(
+    ("members", "wait_s"),
+    [
+        pytest.param(8, 1.08, id="few"),
+        pytest.param(256, 3.56, id="longer than 256 pods on 16 cores took, which was 2.8 s"),
+        pytest.param(4096, 20.0, id="never longer than a cut link is waited for"),
+    ],
+)
+def test_a_new_coordinator_waits_for_the_first_reports_of_many_members_for_longer(
+    members: int, wait_s: float
+) -> None:
+    # No pod has reported yet.
+    assert Limits().for_pods(0).first_reports_s(members) == pytest.approx(wait_s)
+
+
+@pytest.mark.parametrize(
     ("report", "changed_at", "first_reported_at"),
     [
         pytest.param(REPORT, 50.0, 50.0, id="heartbeat"),

@@ -3,11 +3,12 @@
 import gc
 import random
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from elastic_runtime.data import batch_assignment, map_dataset
 from elastic_runtime.data.map_dataset import Loader
@@ -21,6 +22,14 @@ SEED = 3
 
 def plan(rank: int = 0, world: int = 1) -> Plan:
     return Plan(rank, world, SEED, SAMPLES, MICRO_BATCHES, SIZE)
+
+
+class CountedStream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        yield 0
+
+    def __len__(self) -> int:
+        return 1
 
 
 class Noisy:
@@ -175,8 +184,14 @@ def test_tensors_are_collated() -> None:
         pytest.param(
             iter([1]),
             {},
-            "list_iterator has no length .*: pass it to session.streams",
+            "list_iterator has no length .*: give data or session.streams a function that opens",
             id="a stream",
+        ),
+        pytest.param(
+            CountedStream(),
+            {},
+            "CountedStream has no length .*: give data or session.streams a function that opens",
+            id="a stream that knows its length",
         ),
     ],
 )

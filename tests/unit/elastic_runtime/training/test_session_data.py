@@ -62,7 +62,7 @@ def test_a_class_may_open_streams() -> None:
 
 
 def test_data_that_is_neither_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"generator has no length or no \[index\]: pass it to"):
+    with pytest.raises(ValueError, match=r"generator has no length or no \[index\]: give data"):
         session_of(samples_of(0, 1, 0))
 
 
