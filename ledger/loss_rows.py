@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from itertools import chain, groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
@@ -15,11 +15,10 @@ from ledger.months import Month
 from ledger.tables import AuditRow, LossBook, LossRow
 
 RECORDS_OF_A_PAGE = 1000
-ROWS_OF_A_STATEMENT = 500
-"""A statement has at most 32,766 parameters, and a row has 17."""
+CESSIONS_OF_A_STATEMENT = 1000
+"""SQLite takes 32,766 parameters."""
 COMMON = tuple(entry.name for entry in fields(Loss) if entry.name != "works")
 """The columns that are equal in all rows of a loss."""
-T = TypeVar("T")
 
 
 def add(connection: Connection, records: Sequence[AuditRecord]) -> None:
@@ -28,10 +27,14 @@ def add(connection: Connection, records: Sequence[AuditRecord]) -> None:
     for record in records:
         if record.kind == CESSIONS.kind and (rows := list(_rows(record))):
             rows_of[rows[0]["cession_uid"]] = rows
-    for uids in _parts(list(rows_of)):
-        connection.execute(delete(LossRow).where(LossRow.cession_uid.in_(uids)))
-    for part in _parts(list(chain.from_iterable(rows_of.values()))):
-        connection.execute(insert(LossRow).values(part))
+    uids = list(rows_of)
+    for begin in range(0, len(uids), CESSIONS_OF_A_STATEMENT):
+        part = uids[begin : begin + CESSIONS_OF_A_STATEMENT]
+        connection.execute(delete(LossRow).where(LossRow.cession_uid.in_(part)))
+    if rows_of:
+        # SQLAlchemy sends many rows in one statement only where something is returned
+        statement = insert(LossRow).returning(LossRow.number)
+        connection.execute(statement, list(chain.from_iterable(rows_of.values())))
     _set_position(connection, records[-1].number)
 
 
@@ -44,12 +47,6 @@ def catch_up(connection: Connection) -> bool:
     if records:
         add(connection, records)
     return bool(records)
-
-
-def _parts(values: list[T]) -> Iterator[list[T]]:
-    """For one statement each."""
-    for begin in range(0, len(values), ROWS_OF_A_STATEMENT):
-        yield values[begin : begin + ROWS_OF_A_STATEMENT]
 
 
 def _set_position(connection: Connection, number: int) -> None:

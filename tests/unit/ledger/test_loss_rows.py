@@ -133,9 +133,13 @@ def test_a_start_reads_no_record_again_also_if_nothing_was_ever_lost(
     books.open_books(sqlite, NOW)
 
 
-def test_a_page_with_more_losses_than_a_statement_has_room_for_is_written(
+def test_records_that_are_read_again_change_nothing(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger.loss_rows.ROWS_OF_A_STATEMENT", 4)
+    """Also if they are more than a statement has room for."""
+    monkeypatch.setattr("ledger.loss_rows.CESSIONS_OF_A_STATEMENT", 4)
     record(sqlite, *RECORDS)
+    with sqlite.transaction() as connection:
+        connection.execute(update(LossBook).values(number=0))
+    books.open_books(sqlite, NOW)
     assert read_month(sqlite, NOVEMBER).losses == lost_in(*RECORDS)
