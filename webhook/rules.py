@@ -20,11 +20,11 @@ from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
     JOB_SET,
-    POD,
     TRAIN_JOB,
     get_label_by_path,
     get_pod_templates,
     is_controlled_pod,
+    is_controller_account,
     is_controller_forged,
     is_in_scope,
     is_running,
@@ -48,10 +48,16 @@ def complaints(request: AdmissionRequest) -> list[str]:
         ]
     if not is_in_scope(request):
         return []
-    current = list(_object_complaints(request.object, request.old, request.team))
+    current = [
+        *_object_complaints(request.object, request.old, request.team),
+        *_prebuilt_complaints(request.object, request.user, request.team),
+    ]
     if request.old is None:
         return current
-    previous = set(_object_complaints(request.old, None, request.team))
+    previous = {
+        *_object_complaints(request.old, None, request.team),
+        *_prebuilt_complaints(request.old, request.user, request.team),
+    }
     return [
         *(complaint for complaint in current if complaint not in previous),
         *change_complaints(request.object, request.old),
@@ -69,7 +75,6 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
     if is_controlled_pod(job):
         # its controller decides everything else
         return
-    yield from _prebuilt_complaints(job)
     yield from pod_size_complaints(job, team)
     yield from time_complaints(job, team)
     yield from after_preemption_complaints(job, old)
@@ -148,13 +153,14 @@ def _raw_elastic_complaints(job: Json) -> Iterator[str]:
         )
 
 
-def _prebuilt_complaints(job: Json) -> Iterator[str]:
+def _prebuilt_complaints(job: Json, user: str, team: Team) -> Iterator[str]:
     """Kueue would take the Workload of a server for that of this job, and end it where they differ:
     the pods of the server would run on without quota (pkg/controller/jobframework/reconciler.go,
-    ensureOneWorkload). On pods it is Kueue's own."""
-    if get_group_kind(job) == POD:
+    ensureOneWorkload). Kueue itself sets the name: on pods of its servers, and with MultiKueue."""
+    if is_controlled_pod(job) or is_controller_account(user, team.controller_namespaces):
         return
-    for path, part in (("", job), *get_pod_templates(job)):
+    # a pod is its own template
+    for path, part in {"": job, **dict(get_pod_templates(job))}.items():
         for place in ("labels", "annotations"):
             if PREBUILT_WORKLOAD in get_dict(part, "metadata", place):
                 field_path = f"{path}.metadata.{place}".removeprefix(".")
