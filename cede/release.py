@@ -243,7 +243,7 @@ async def _saving(
 async def _of_jobs_made(
     client: Client, namespace: str, keys: Mapping[Owner, Key]
 ) -> dict[Owner, Key]:
-    """As what the pods are found whose Job another object made, such as an AppWrapper."""
+    """The Jobs that a stopped object made, such as an AppWrapper, and its Workload."""
     jobs, _ = await client.list(JOBS, MetadataOnly, namespace=namespace)
     made = dict[Owner, Key]()
     for job in jobs:

@@ -120,6 +120,7 @@ def test_nobody_names_the_workload_of_another_job(judge: Judge, kind: str, place
     assert "names the Workload of another job" in message
     assert judge(naming, old=plain)
     assert judge(naming, old=naming) == judge(plain) == []
+    assert judge(plain, old=naming) == [], "the cure that the message names"
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
