@@ -96,8 +96,8 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     # A pause is not in the snapshot yet if it begins with this pass.
     ending = _preemptors(followed) - _preemptors(still_open)
     postponed = dict.fromkeys(ending, "its Cession has ended")
-    held = faults.attempt_all("bases of surpluses", without_bases, snapshot, stopping)
-    postponed |= dict.fromkeys(held, WHY_STOPPED)
+    baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, stopping)
+    postponed |= dict.fromkeys(baseless, WHY_STOPPED)
     claims = Claims(snapshot, open_cessions, policy, now)
     decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     opened = [decision.opened for decision in decisions if decision.opened]
@@ -242,8 +242,8 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     What would be done is recorded as events of the preemptors."""
     faults = Faults()
     claims = Claims(snapshot, (), policy, now)
-    held = faults.attempt_all("bases of surpluses", without_bases, snapshot, ())
-    postponed = dict.fromkeys(held, WHY_STOPPED)
+    baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, ())
+    postponed = dict.fromkeys(baseless, WHY_STOPPED)
     decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     observing = Occurrence.OBSERVING
     ended = [
