@@ -30,9 +30,10 @@ def apply_defaults(request: AdmissionRequest) -> Json:
     The request must have no complaints. Idempotent, and the request's object is not modified.
     """
     is_child = is_child_of_train_job(request)
-    if request.old is None and is_controlled_pod(request.object):
-        return without_ignored_failures(request.object)
-    if not is_child and (not is_in_scope(request) or is_controlled_pod(request.object)):
+    if is_controlled_pod(request.object):
+        is_new = request.old is None
+        return without_ignored_failures(request.object) if is_new else request.object
+    if not is_child and not is_in_scope(request):
         return request.object
     job = deepcopy(request.object)
     if not is_child:

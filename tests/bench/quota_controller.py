@@ -9,7 +9,6 @@ the local cluster and nothing else.
 import argparse
 import asyncio
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ from cede.kube.client import Client
 from cede.kube.connection import connect
 from tests.bench import bare
 from tests.bench.bare import Bare
+from tests.bench.runtime.process_costs import cpu_s_of
 
 TYPES = 5
 NODES_OF_A_TYPE = 4
@@ -140,13 +140,6 @@ def peak_memory_mb(process: subprocess.Popen[bytes]) -> float:
     return int(peak.split()[1]) / 1024
 
 
-def cpu_s(process: subprocess.Popen[bytes]) -> float:
-    """CPU seconds of the process so far, which do not depend on other load of the machine."""
-    with open(f"/proc/{process.pid}/stat") as stat:
-        user, system = stat.read().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
 # --- the measurements -----------------------------------------------------------------------------
 async def measure(teams: int) -> dict[str, float]:
     """All figures of one run: from an empty API server to all teams, then changes one by one."""
@@ -163,9 +156,9 @@ async def measure(teams: int) -> dict[str, float]:
             with controller(server) as process:
                 await wait_for_statuses(client, teams + 1)
                 controller_s = time.monotonic() - start
-                controller_cpu_s = cpu_s(process)
+                controller_cpu_s = cpu_s_of(process.pid)
                 changes = await measure_changes(client, teams)
-                change_cpu_s = (cpu_s(process) - controller_cpu_s) / len(changes)
+                change_cpu_s = (cpu_s_of(process.pid) - controller_cpu_s) / len(changes)
                 memory_mb = peak_memory_mb(process)
         selector = ("-A", "-l", names.ALLOCATION)
         written = json.loads(server.kubectl("get", WRITTEN_KINDS, *selector, "-o", "json"))

@@ -1,12 +1,12 @@
 """What processes of this machine hold: memory, open files and threads, as /proc counts them."""
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 KIB = 1024
-TICKS_S = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,19 @@ def kib_of(text: str, name: str) -> int:
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """The CPU time that these processes have used so far."""
-    total = 0
+    """CPU seconds of these processes so far; 0 of those that have ended."""
+    total_s = 0.0
     for pid in pids:
         with suppress(OSError):
-            # The name before the parenthesis may have spaces.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-    return total / TICKS_S
+            total_s += cpu_s_of(pid)
+    return total_s
+
+
+def cpu_s_of(pid: int) -> float:
+    """The same of one process. Raises OSError if it has ended."""
+    # The name before the parenthesis may have spaces.
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def available_bytes() -> int:
