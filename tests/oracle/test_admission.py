@@ -132,39 +132,6 @@ def test_no_pod_of_a_server_names_the_workload_of_another(judge: Judge, place: s
     assert "names the Workload of another job" in message
 
 
-# --- deletions ------------------------------------------------------------------------------------
-ORPHAN = {"metadata": {"name": "it", "namespace": "vision", "finalizers": ["orphan"]}}
-JOB_SET = job_of_kind("JobSet", pod_spec())
-
-
-@pytest.mark.parametrize(
-    ("job", "options", "is_refused"),
-    [
-        pytest.param(plain_job(), {"propagationPolicy": "Background"}, False, id="kubectl"),
-        pytest.param(plain_job(), {"propagationPolicy": "Foreground"}, False, id="foreground"),
-        pytest.param(plain_job(), {"propagationPolicy": "Orphan"}, True, id="orphan"),
-        pytest.param(plain_job(), {"orphanDependents": True}, True, id="orphan, as of old"),
-        pytest.param(plain_job(), {}, True, id="by default, the pods of a Job stay"),
-        pytest.param(JOB_SET, {}, False, id="and those of a JobSet do not"),
-        pytest.param(JOB_SET, {"propagationPolicy": "Orphan"}, True, id="orphan a JobSet"),
-        pytest.param(JOB_SET | ORPHAN, {}, True, id="orphan by finalizer"),
-    ],
-)
-def test_nobody_deletes_a_job_and_leaves_its_pods(
-    judge: Judge, job: Json, options: Json, is_refused: bool
-) -> None:
-    """Kueue frees the quota of a job that is gone, and the pods ran on."""
-    assert bool(judge(job, deletion=options)) == is_refused
-    assert judge(job, JOB_CONTROLLER, deletion=options) == []
-
-
-def test_nobody_makes_the_garbage_collector_leave_pods(judge: Judge) -> None:
-    [message] = judge(JOB_SET | ORPHAN)
-    assert "finalizer orphan" in message
-    assert judge(JOB_SET | ORPHAN, old=JOB_SET)
-    assert judge(JOB_SET | ORPHAN, old=JOB_SET | ORPHAN) == []
-
-
 # --- elastic jobs that Cede does not know ---------------------------------------------------------
 def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
     raw = plain_job(annotations={names.ELASTIC_JOB: "true"})
