@@ -10,6 +10,7 @@ from cede.api.kueue import Admission, Job, Workload
 from cede.api.objects import Condition, Key, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
+from cede.causes.alternatives import alternative_to
 from cede.causes.cession import Taken, taken_from
 from cede.causes.cessions import summarize
 from cede.causes.facts import Cause
@@ -152,8 +153,9 @@ def _history(
                 yield (
                     f"Cession {summary.name}, {durations.describe(summary.age_s)} ago, for "
                     f"{summary.preemptor}: {target.fromSize} → {target.toSize} pods. "
-                    f"{_as_target(cession, target.uid)} Reason: {summary.why}."
-                )
+                    f"{_as_target(cession, target.uid)} Reason: {summary.why}. "
+                    f"{alternative_to(cession, target.uid)}"
+                ).rstrip()
 
 
 def _as_preemptor(cession: Cession, now: float) -> str:
