@@ -20,6 +20,7 @@ from cede.causes.no_workload import why_no_workload
 from cede.causes.sentences import sentences
 from cede.causes.snapshot import Snapshot
 from cede.causes.workload_state import current, state, true_condition
+from cede.report.ages import without_age
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         tuple(taken),
         tuple(sorted(snapshot.incomplete)),
     )
+
+
+def without_ages(facts: Explanation) -> tuple[str, list[str]]:
+    """The state and the sentences, which have all causes, without their durations."""
+    return facts.state, list(map(without_age, facts.sentences))
 
 
 def _belongs_to(workload: Workload, namespace: str, name: str) -> bool:
