@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 
 from cede.api.cession_status import MAX_KINDS, UnsavedWork
-from cede.api.resources import FlavorResource
+from cede.api.resources import NOT_ACCELERATORS, FlavorResource
 from scheduler.snapshot.workloads import AdmittedWorkload
-
-NOT_ACCELERATORS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def unsaved_seconds(job: AdmittedWorkload, now: float) -> Mapping[FlavorResource, float | None]:

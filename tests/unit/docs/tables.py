@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import REGISTRY
 
 from cede.api import reasons
+from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import Reason
 from cede.api.wait_reasons import WaitReason
 from elastic_runtime.integrations.transformers import arguments
@@ -92,6 +93,7 @@ def reason_tables() -> str:
         reasons.KubernetesReason,
         reasons.EventReason,
         reasons.CessionReason,
+        PreferenceReason,
         reasons.CessionPhase,
         reasons.SchedulerEvent,
         reasons.SaveState,
