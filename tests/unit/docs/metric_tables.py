@@ -14,6 +14,7 @@ from cede.api import objects
 from cede.api.cession import ENDED, Target
 from cede.api.objects import Kind
 from cede.api.reasons import CessionReason
+from cede.api.wait_reasons import WaitReason
 from cede.dashboard import server
 from cede.dashboard.metrics import OTHER, Limit, Outcome
 from cede.dashboard.people import access as people_access
@@ -83,6 +84,7 @@ BOUNDS: Mapping[tuple[str, str], Fixed | GrowsWith] = {
     ("cede_targets_total", "how"): Fixed(
         {"Stop", *get_args(Target.model_fields["how"].annotation)}
     ),
+    ("cede_waiting_jobs", "reason"): Fixed([*WaitReason], "reasons of `cede explain`"),
     ("cede_webhook_answers_total", "answer"): Fixed(("allowed", "refused", "malformed")),
     ("cede_webhook_answers_total", "path"): Fixed((MUTATE, VALIDATE)),
     ("cede_webhook_seconds", "path"): Fixed((MUTATE, VALIDATE)),
