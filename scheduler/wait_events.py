@@ -4,9 +4,9 @@ An event costs a request and a place in etcd for an hour, and there may be 10,00
 explains a bounded number of them, and records a bounded number of events.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
 from cede.api import names
@@ -127,6 +127,8 @@ class Round:
     # by the identity of the job
     known: Mapping[str, Known]
     faults: tuple[Fault, ...] = ()
+    # jobs that wait or are stopped, by their first cause; without those that were not explained yet
+    counts: Mapping[WaitReason, int] = field(default_factory=dict)
 
 
 def next_round(
@@ -163,7 +165,9 @@ def next_round(
     for uid, causes in due[:MAX_EVENTS]:
         events.append(wait_event(waiting[uid], causes, now))
         result[uid] = replace(result[uid], recorded=causes[0].reason, recorded_at=now)
-    return Round(tuple(events), result, tuple(faults.all))
+    reasons = (result[uid].reason for uid in waiting if uid in result)
+    counts = Counter(reason for reason in reasons if reason)
+    return Round(tuple(events), result, tuple(faults.all), counts)
 
 
 def _to_explain(

@@ -1,6 +1,7 @@
 """Live copies of all that the page is made of, as far as the caller's rights go."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -95,6 +96,13 @@ class Watches:
             group.create_task(self._follow_rights(group))
 
     # --- what was read ----------------------------------------------------------------------------
+    @property
+    def age_s(self) -> float:
+        """How long ago the server confirmed the oldest copy of what may be read; infinite at
+        first."""
+        ages = (cache.age_s for cache in self._all() if not cache.trouble)
+        return max(ages, default=math.inf)
+
     def view(self) -> View:
         leases = {
             name: self._leases.get((names.SYSTEM_NAMESPACE, name))

@@ -256,6 +256,20 @@ def test_an_event_that_was_not_taken_is_tried_again_after_those_of_others() -> N
     assert refused["job-claim"].turn > repeated("other")["other"].turn
 
 
+def test_jobs_that_wait_are_counted_by_reason_until_they_run() -> None:
+    first, last = rounds((0, LENT), (10, ADMITTED))
+    assert first.counts == {WaitReason.LENT_QUOTA_IN_USE: 1}
+    assert last.counts == {}
+
+
+def test_a_job_that_was_not_explained_yet_is_counted_by_no_reason() -> None:
+    many = [workload(lacks(4), job=f"job-{number}") for number in range(MAX_EXPLAINED + 5)]
+    first = next_round(snapshot(*many), (), {}, NOW, LED_SINCE)
+    assert sum(first.counts.values()) == MAX_EXPLAINED
+    second = next_round(snapshot(*many), (), first.known, NOW + ROUND_S, LED_SINCE)
+    assert sum(second.counts.values()) == len(many)
+
+
 def test_what_is_known_of_jobs_that_wait_no_longer_is_forgotten() -> None:
     *_, last = rounds((0, LENT), (10, LENT), (10 + MIN_INTERVAL_S, ADMITTED))
     assert last.known == {}
