@@ -132,6 +132,57 @@ def test_no_pod_of_a_server_names_the_workload_of_another(judge: Judge, place: s
     assert "names the Workload of another job" in message
 
 
+# --- pods that Kueue would count by another Workload ----------------------------------------------
+REPLICA_SET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
+IN_GROUP = {names.POD_GROUP: "of-small-pods"}
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_no_template_puts_its_pods_into_a_group(judge: Judge, place: str) -> None:
+    """Kueue reserved for each pod of a group what the first of its role asked for: one pod without
+    accelerators, and any number with them, ran without quota."""
+    gated = gpu_pod(**{place: IN_GROUP})
+    gated["spec"] |= {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    server = with_uid(gated, "apps/v1", "ReplicaSet")
+    [message] = judge(server, REPLICA_SET_CONTROLLER)
+    assert "pod-group-name" in message
+    assert judge(with_uid(gated, "batch/v1", "Job"), JOB_CONTROLLER) == []
+    assert judge(gated) == [], "who may create pods; members may not"
+    server["metadata"].pop(place)
+    assert judge(server, REPLICA_SET_CONTROLLER) == []
+
+
+def stateful_set(parent: str) -> Json:
+    made = job_of_kind("StatefulSet", pod_spec())
+    made["spec"]["template"]["metadata"] = {"annotations": {names.SUSPENDING_PARENT: parent}}
+    return made
+
+
+def test_nobody_takes_a_stateful_set_from_kueue(judge: Judge) -> None:
+    """Kueue accepted other pods in it, and counted them as those before."""
+    ours, other = stateful_set("statefulset"), stateful_set("deployment")
+    for old in (None, ours, other):
+        [message] = judge(other, old=old)
+        assert "pod-suspending-parent" in message
+        assert judge(ours, old=old) == []
+    of_group = with_uid(other, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
+    assert judge(of_group, "system:serviceaccount:lws-system:lws-controller-manager") == []
+    assert judge(of_group, old=of_group) == []
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "Job"])
+def test_nobody_says_that_multikueue_made_an_object(judge: Judge, kind: str) -> None:
+    """Kueue counted the pods of a StatefulSet by the Workload of a smaller one of before."""
+    plain, labelled = job_of_kind(kind, pod_spec()), job_of_kind(kind, pod_spec())
+    labelled["metadata"]["labels"] = {names.MULTIKUEUE_ORIGIN: "elsewhere"}
+    for old in (None, plain):
+        [message] = judge(labelled, old=old)
+        assert "multikueue-origin" in message
+    assert judge(labelled, old=labelled) == judge(plain, old=labelled) == []
+    kueue = "system:serviceaccount:kueue-system:kueue-controller-manager"
+    assert judge(labelled, kueue) == []
+
+
 # --- elastic jobs that Cede does not know ---------------------------------------------------------
 def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
     raw = plain_job(annotations={names.ELASTIC_JOB: "true"})
