@@ -1,7 +1,7 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
 .PHONY: help chaos demo matrix test test-fast test-long test-oldest test-pythons
-.PHONY: test-browser test-integrations sbom lint fmt up down lock
+.PHONY: test-browser test-integrations test-machine sbom lint fmt up down lock
 .PHONY: bench bench-levels bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
@@ -80,6 +80,9 @@ CELLS ?=
 matrix: setup-cluster  ## other versions and gates of Kubernetes and Kueue (CELLS="1.35 1.37")
 	@$(PYTHON_) -m tests.matrix $(CELLS)
 
+test-machine: setup-machine  ## the life of a cluster on an ordinary Debian 12, in QEMU (12 GB)
+	@$(PYTHON_) -m tests.machine
+
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)
 	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' \
@@ -145,10 +148,12 @@ lock: setup-python  ## lock the requirements again, by hashes and without addres
 sbom: setup-python  ## what the image of the controllers holds, as CycloneDX
 	@$(PYTHON_) -m deploy.sbom
 
-.PHONY: setup-python setup-browser setup-cluster
+.PHONY: setup-python setup-browser setup-cluster setup-machine
 setup-python:
 	@deploy/local/setup.sh python
 setup-browser:
 	@deploy/local/setup.sh browser
 setup-cluster:
 	@deploy/local/setup.sh cluster
+setup-machine:
+	@deploy/local/setup.sh machine

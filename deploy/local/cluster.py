@@ -19,6 +19,7 @@ from deploy.local import (
     kube,
     network_namespaces,
     nodes,
+    requirements,
     store,
 )
 from deploy.local.cells import Cell
@@ -81,6 +82,8 @@ def up(paths: Paths, count: int, cede: bool = True) -> None:
 def start(paths: Paths) -> None:
     """Stops any earlier cluster, and starts a control plane."""
     down(paths)
+    if shortage := requirements.inotify_shortage():
+        raise Failure(shortage)
     paths.log.mkdir(parents=True)
     with stage("control plane ready"):
         control_plane.start(paths)

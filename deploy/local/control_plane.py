@@ -26,6 +26,10 @@ ip link set br0 up
 ip addr add {API}/32 dev lo
 """
 
+# udev replaces an address that the kernel chose, when neighbours may already have asked for it. It
+# keeps one that was set.
+HOST_MAC = "02:ce:de:00:00:fe"
+
 # With the defaults, the controllers create 7 to 8 pods a second.
 FAST_CLIENT = ("--kube-api-qps=300", "--kube-api-burst=500")
 
@@ -88,9 +92,8 @@ def connect_host(pid: int) -> None:
     All of them vanish with the namespaces.
     """
     disconnect_host()
-    run_command(
-        "ip", "link", "add", f"{NAME}0", "type", "veth", "peer", "name", "host", "netns", str(pid)
-    )
+    peer = ("peer", "name", "host", "netns", str(pid))
+    run_command("ip", "link", "add", f"{NAME}0", "address", HOST_MAC, "type", "veth", *peer)
     run_command("ip", "addr", "add", f"{HOST}/24", "dev", f"{NAME}0")
     run_command("ip", "link", "set", f"{NAME}0", "up")
     for target in (PODS, SERVICES):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from deploy.local import binaries, store
@@ -12,6 +13,9 @@ from deploy.local.paths import Paths
 RUNTIME = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "nft": "nftables"}
 RUNTIME |= {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux", "sysctl": "procps"}
 BUILD = {"buildah": "buildah", "debootstrap": "debootstrap"}
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+# Of two nodes with 20 pods: 23 of the programs, and with cgroup v2 one of each container.
+INOTIFY_INSTANCES = 64
 # the Python of Debian 12, which the pods run with the torch of this environment
 PYTHON = (3, 11)
 
@@ -44,3 +48,27 @@ def missing(paths: Paths) -> str:
             "(https://go.dev/dl)"
         )
     return ""
+
+
+def inotify_shortage() -> str:
+    """Why the kubelets could not watch their files, in one line; empty if they can."""
+    limit = int(INOTIFY_LIMIT.read_text())
+    used = inotify_instances()
+    if limit - used >= INOTIFY_INSTANCES:
+        return ""
+    return (
+        f"root uses {used} of {limit} inotify instances, and the cluster needs "
+        f"{INOTIFY_INSTANCES}: `sysctl -w fs.inotify.max_user_instances=512`"
+    )
+
+
+def inotify_instances() -> int:
+    """Those of root's processes."""
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        # it may have ended
+        with suppress(OSError):
+            if process.stat().st_uid == 0:
+                links = map(os.readlink, (process / "fd").iterdir())
+                count += sum(link == "anon_inode:inotify" for link in links)
+    return count

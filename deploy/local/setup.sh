@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# setup.sh python | browser | cluster: installs what the tests and the demo need on this machine.
+# setup.sh python | browser | cluster | machine: installs what the tests and the demo need here.
 #   python   .venv with the locked packages: enough for lint and test-fast
 #   browser  also Chromium, in which the page of `cede dashboard` is tested; it asks as for cluster
 #   cluster  also the Debian packages of the local cluster. It asks once; with YES=1 or CI=true it
 #            installs them without asking.
+#   machine  also those that make a virtual machine and run it, for `make test-machine`
 # It changes nothing if it finds that something else is missing, and prints what.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -23,11 +24,16 @@ find_python() {
     die "Python 3.11 or newer is missing: apt-get install python3 python3-venv"
 }
 
-missing_packages() {
+# standard input: lines of a command and its package
+missing_commands() {
     local command package
     while read -r command package; do
         command -v "$command" >/dev/null || echo "$package"
-    done <<END | sort -u
+    done | sort -u
+}
+
+missing_packages() {
+    missing_commands <<END
 containerd containerd
 runc runc
 nft nftables
@@ -39,6 +45,15 @@ sysctl procps
 END
     [ -x /usr/lib/cni/ptp ] || [ -x /opt/cni/bin/ptp ] || echo containernetworking-plugins
     "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
+}
+
+missing_for_machine() {
+    missing_packages
+    missing_commands <<END
+qemu-system-x86_64 qemu-system-x86
+mkfs.ext4 e2fsprogs
+ssh openssh-client
+END
 }
 
 missing_browser() {
@@ -110,7 +125,8 @@ case "${1:-}" in
 python) ;;
 browser) install_packages missing_browser ;;
 cluster) check_cluster; install_packages missing_packages ;;
-*) die "usage: setup.sh python | browser | cluster" ;;
+machine) check_cluster; install_packages missing_for_machine ;;
+*) die "usage: setup.sh python | browser | cluster | machine" ;;
 esac
 began=$SECONDS
 make_environment
