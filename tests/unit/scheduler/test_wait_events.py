@@ -235,6 +235,16 @@ def test_the_event_of_a_new_job_waits_for_none_of_a_thousand_that_wait_longer(
     assert len(second.events) == MAX_EVENTS
 
 
+def test_a_team_with_very_many_new_jobs_keeps_no_other_team_waiting() -> None:
+    """Of theirs, the events were hours late."""
+    theirs = workload(lacks(4), job="theirs", team="research", age_s=0)
+    around = snapshot(*many(MAX_EXPLAINED - 1), theirs)
+    first = next_round(around, (), {}, NOW, LED_SINCE)
+    second = next_round(around, (), first.known, NOW + HOLDS_S, LED_SINCE)
+    assert len(second.events) == MAX_EVENTS
+    assert [event.uid for event in second.events[:2]] == ["job-job-0", "job-theirs"]
+
+
 def test_an_old_job_that_lost_its_quota_under_this_leader_is_new() -> None:
     old = before_the_lead(LENT)
     stopped = replace(old, status=LENT.status)
