@@ -39,6 +39,8 @@ class WorkloadSpec:
     priority: int = 0
     priorityClassRef: PriorityClassRef | None = None
     podSets: tuple[PodSet, ...] = ()
+    # 0: Kueue does not end it
+    maximumExecutionTimeSeconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class WorkloadStatus:
     reclaimablePods: tuple[ReclaimablePod, ...] = ()
     requeueState: RequeueState | None = None
     admissionChecks: tuple[AdmissionCheck, ...] = ()
+    # before its present admission
+    accumulatedPastExecutionTimeSeconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ class PreferenceReason(Reason):
 
     NO_OTHER_JOBS = (
         "NoOtherJobs",
-        "The other jobs that may give could not have released enough.",
+        "The other jobs could not have released enough quota, or not on nodes with room.",
     )
     SHRINKS_FIRST = ("ShrinksFirst", "Jobs shrink before any job is stopped.")
     LAST_RESORT = (

@@ -10,7 +10,7 @@ from cede.api.resources import amount
 from cede.api.wait_reasons import WaitReason
 from cede.causes.amounts import requests
 from cede.causes.budget import budget_used
-from cede.causes.facts import Cause, Holder, Shortage, exact, shown
+from cede.causes.facts import Cause, Estimate, Holder, Shortage, estimate, exact, shown
 from cede.causes.index import Index
 from cede.causes.kueue_message import Excess, Lack
 from cede.causes.queue_quota import (
@@ -21,12 +21,17 @@ from cede.causes.queue_quota import (
     team_holders,
 )
 from cede.causes.take_back import starts_of, why_no_take_back
+from cede.causes.time_limits import freed_by
 
 OWN = "uses the team's own quota"
 BORROWS = "borrows"
 OF_BORROWER = "is a job of a team that borrows"
 OWNS = "uses its own quota"
 KEEPS = "does not lend it"
+TIME_LIMITS = (
+    "the maximum execution times of the team's jobs, and graceSeconds of the policy, if no job "
+    "comes before this one"
+)
 
 
 # --- more than there may ever be ------------------------------------------------------------------
@@ -192,7 +197,23 @@ def _own_jobs_use_it(
         f"use {shown(resource, quota.used)}{_named(holders, resource)}; {rule}.",
         "one of these jobs ends, or this job gets a higher priority class",
         _shortage(lack, asked, quota, holders),
+        _when_they_end(workload, lack, asked, quota, index),
     )
+
+
+def _when_they_end(
+    workload: Workload, lack: Lack, asked: int, quota: QueueQuota, index: Index
+) -> Estimate | None:
+    """For the first in its queue: when what its team owns is free, or taken back from others."""
+    pending = index.pending.get(quota.team, ())
+    if not pending or pending[0].metadata.uid != workload.metadata.uid:
+        return None
+    needed = quota.used + asked - quota.nominal
+    latest = freed_by(quota.team, lack.flavor, lack.resource, needed, index)
+    policy = index.snapshot.policy
+    if not latest or policy is None:
+        return None
+    return estimate(TIME_LIMITS, latest=latest + policy.spec.preemption.graceSeconds)
 
 
 def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:

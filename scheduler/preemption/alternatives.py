@@ -58,11 +58,12 @@ def _cost_s(targets: Sequence[Target], missing: Quota, now: float) -> float | No
     kinds = [kind for kind in missing if kind[1] not in NOT_ACCELERATORS]
     if not kinds:
         return None
-    return sum(
-        sum(target.job.usage[kind] for kind in kinds) * stop_s(target.job, now)
-        for target in targets
-        if target.stops
-    )
+    cost_s = 0.0
+    for target in targets:
+        if target.stops:
+            accelerators = sum(target.job.usage[kind] for kind in kinds)
+            cost_s += accelerators * stop_s(target.job, now)
+    return cost_s
 
 
 def _reason(

@@ -56,8 +56,11 @@ class Candidates:
 
     def without(self, uid: str) -> "Candidates":
         """Without the job whose Workload has this uid."""
-        parts = (self.willing, self.sheltered, *self.last_resort)
-        return Candidates(*([job for job in jobs if job.uid != uid] for jobs in parts))
+
+        def rest(jobs: Jobs) -> Jobs:
+            return [job for job in jobs if job.uid != uid]
+
+        return Candidates(*map(rest, (self.willing, self.sheltered, *self.last_resort)))
 
 
 class CandidatePool:

@@ -70,7 +70,8 @@ def test_it_says_who_would_have_given_and_at_what_cost(facts: dict[str, Any], wo
 
 def test_it_says_that_there_was_no_other_way() -> None:
     assert sentence(PreferenceReason.NO_OTHER_JOBS) == (
-        "Without research/gpt: the other jobs that may give could not have released enough."
+        "Without research/gpt: the other jobs could not have released enough quota, or not on "
+        "nodes with room."
     )
 
 

@@ -237,22 +237,18 @@ def test_a_target_reads_for_whom_and_how_far(progress: dict[str, Any], sentence:
 def test_a_target_reads_what_the_alternative_would_have_cost() -> None:
     record = cession("Asked")
     stop = AlternativeJob(namespace="research", name="bert", fromSize=8, toSize=0, how="Stop")
-    record.spec.alternatives = [
-        Alternative(
-            spared="job-uid-gpt",
-            jobs=[stop],
-            costSeconds="5280",
-            plannedSeconds="0",
-            reason=PreferenceReason.SHRINKS_FIRST,
-        )
-    ]
+    first = PreferenceReason.SHRINKS_FIRST
+    alternative = Alternative(spared="job-uid-gpt", jobs=[stop], costSeconds="5280", reason=first)
+    record.spec.alternatives = [alternative]
     facts = snapshot(cessions=[record], job=elastic_job())
-    explanation = explain(("research", "gpt"), facts, NOW)
-    sentence = (
-        "Instead of research/gpt, stopping research/bert would have cost 88.0 accelerator-minutes: "
-        "jobs shrink before any job is stopped."
+    assert (
+        explain(("research", "gpt"), facts, NOW)
+        .sentences[-1]
+        .endswith(
+            "Reason: because. Instead of research/gpt, stopping research/bert would have cost 88.0 "
+            "accelerator-minutes: jobs shrink before any job is stopped."
+        )
     )
-    assert explanation.sentences[-1].endswith(f"Reason: because. {sentence}")
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,6 @@ def test_the_wide_table_has_what_would_have_been_done_without_a_target() -> None
     reason = PreferenceReason.NO_OTHER_JOBS
     record.spec.alternatives = [Alternative(spared="u", reason=reason)]
     [take] = takes([record], "", 0.0)
-    sentence = "Without research/gpt: the other jobs that may give could not have released enough."
-    assert take.alternatives == (sentence,)
+    [sentence] = take.alternatives
+    assert sentence.startswith("Without research/gpt: ")
     assert history_table([take], wide=True)[1][-2] == sentence

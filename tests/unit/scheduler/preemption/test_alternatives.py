@@ -153,10 +153,10 @@ def test_a_claim_for_no_accelerators_has_no_cost_in_them() -> None:
 
 def test_only_the_targets_that_cost_most_are_asked_about() -> None:
     jobs = [stopped(f"s{age}", age, size=1) for age in (100, 200, 300, 400, 500)]
-    found = alternatives(jobs)
-    assert len(found) == MAX_SPARED
-    assert [alternative.spared.job.name for alternative in found] == ["s400", "s300", "s200"]
-    assert all(alternative.targets[0].job.name == "s500" for alternative in found)
+    recorded = alternatives(jobs)
+    assert len(recorded) == MAX_SPARED
+    assert [alternative.spared.job.name for alternative in recorded] == ["s400", "s300", "s200"]
+    assert all(alternative.targets[0].job.name == "s500" for alternative in recorded)
 
 
 def test_nothing_is_different_for_the_next_preemptor() -> None:
