@@ -195,7 +195,7 @@ def _count_work(status: TargetStatus, at_stake: _AtStake | None) -> None:
     """What the target has lost; or what it has not, although a kill would have lost it."""
     if status.lost_steps:
         LOST_STEPS.inc(status.lost_steps)
-        for resource, seconds in _by_resource(status.lost_seconds).items():
+        for resource, seconds in _by_resource(status.lost_seconds or {}).items():
             LOST_SECONDS.labels(resource).inc(seconds)
     elif status.cededTime and at_stake:
         KEPT_STEPS.inc(at_stake.steps)

@@ -230,8 +230,12 @@ class Job:
     status: JobStatus = field(default_factory=JobStatus)
 
     @property
+    def is_complete(self) -> bool:
+        return is_true(self.status.conditions, "Complete")
+
+    @property
     def has_ended(self) -> bool:
-        return any(is_true(self.status.conditions, type_) for type_ in ("Complete", "Failed"))
+        return self.is_complete or is_true(self.status.conditions, "Failed")
 
 
 @dataclass(frozen=True, slots=True)

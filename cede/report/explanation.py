@@ -10,6 +10,7 @@ from cede.api.kueue import Admission, Job, Workload
 from cede.api.objects import Condition, Key, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
+from cede.causes.alternatives import alternative_to
 from cede.causes.cession import Taken, taken_from
 from cede.causes.cessions import summarize
 from cede.causes.facts import Cause
@@ -19,6 +20,7 @@ from cede.causes.no_workload import why_no_workload
 from cede.causes.sentences import sentences
 from cede.causes.snapshot import Snapshot
 from cede.causes.workload_state import current, state, true_condition
+from cede.report.ages import without_age
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         tuple(taken),
         tuple(sorted(snapshot.incomplete)),
     )
+
+
+def without_ages(facts: Explanation) -> tuple[str, list[str]]:
+    """The state and the sentences, which have all causes, without their durations."""
+    return facts.state, list(map(without_age, facts.sentences))
 
 
 def _belongs_to(workload: Workload, namespace: str, name: str) -> bool:
@@ -152,8 +159,9 @@ def _history(
                 yield (
                     f"Cession {summary.name}, {durations.describe(summary.age_s)} ago, for "
                     f"{summary.preemptor}: {target.fromSize} → {target.toSize} pods. "
-                    f"{_as_target(cession, target.uid)} Reason: {summary.why}."
-                )
+                    f"{_as_target(cession, target.uid)} Reason: {summary.why}. "
+                    f"{alternative_to(cession, target.uid)}"
+                ).rstrip()
 
 
 def _as_preemptor(cession: Cession, now: float) -> str:

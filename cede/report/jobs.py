@@ -1,6 +1,5 @@
 """PURE. The rows of `cede jobs`: each job's size, progress and priority, and why it is so."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +16,10 @@ from cede.causes.no_workload import why_no_workload
 from cede.causes.size import desired_size
 from cede.causes.snapshot import NOTHING_READ, Snapshot
 from cede.causes.workload_state import current, state
+from cede.report.ages import without_age
 
 ELASTIC = "elastic"
 GENTLE_STOP = "gentle stop"
-AGE = re.compile(r"\d+ (s|min|h|d)\b")
 COLUMNS = (
     *("NAME", "STATE", "SIZE", "DESIRED", "ALLOWED", "STEP", "SAVED", "REPORTED"),
     *("LEVEL", "PRIORITY"),
@@ -176,7 +175,7 @@ class _Described:
 
 def without_ages(job_rows: Iterable[JobRow]) -> list[JobRow]:
     """The rows without the durations in their sentences, which change with every second."""
-    return [replace(row, why=AGE.sub("", row.why)) for row in job_rows]
+    return [replace(row, why=without_age(row.why)) for row in job_rows]
 
 
 # --- text -----------------------------------------------------------------------------------------

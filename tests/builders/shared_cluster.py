@@ -199,6 +199,7 @@ def put_small_cluster(server: ApiServer) -> None:
             age_s=820,
             why=why,
             message="its pods were ready",
+            instead="research/ablation-17",
         ),
         cession(
             "robotics-policy-net-9sd1c",

@@ -12,6 +12,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "types without code; both kinds of access are checked there and in test_access.py",
     ),
     "cede/api/allocation.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/alternative.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/allocation_status.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/instance_type.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/pod_templates.py": (
@@ -26,6 +27,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cede/api/servers.py": (
         "tests/unit/scheduler/snapshot/test_servers.py",
         "dataclasses without code; what they say is read there",
+    ),
+    "cede/api/preference_reasons.py": (
+        "tests/unit/cede_api/test_reasons.py",
+        "every reason and its sentence are checked there",
     ),
     "cede/api/wait_reasons.py": (
         "tests/unit/cede_api/test_reasons.py",

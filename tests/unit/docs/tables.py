@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cede.api import reasons
+from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import Reason
 from cede.api.wait_reasons import WaitReason
 from elastic_runtime.integrations.transformers import arguments
@@ -68,6 +69,7 @@ def reason_tables() -> str:
         reasons.KubernetesReason,
         reasons.EventReason,
         reasons.CessionReason,
+        PreferenceReason,
         reasons.CessionPhase,
         reasons.SchedulerEvent,
         reasons.SaveState,

@@ -134,7 +134,7 @@ async def test_watch_prints_again_when_something_has_changed(
         if looks == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    monkeypatch.setattr("cede.commands.watching.sleep", next_look)
     code, text, _ = await cede("jobs", "--watch", "-o", "name")
     assert code == 130
     assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
@@ -167,7 +167,7 @@ async def test_watch_goes_on_after_a_fault_of_the_api_server(
         if looks == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    monkeypatch.setattr("cede.commands.watching.sleep", next_look)
     code, text, errors = await cede("jobs", "--watch", "-o", "name")
     assert code == 130
     assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
@@ -180,7 +180,7 @@ async def test_watch_ends_when_the_user_may_not_read_the_jobs(
     async def next_look(_: float) -> None:
         server.script("GET", JOBS.path(namespace="vision"), refuses(403, "Forbidden"))
 
-    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    monkeypatch.setattr("cede.commands.watching.sleep", next_look)
     code, text, _ = await cede("jobs", "--watch", "-o", "name")
     assert (code, text) == (1, "job/claim\n")
 

@@ -116,6 +116,10 @@ async def test_a_take_back_opens_to_its_explanation_by_keyboard(page: Browser) -
     await page.until("document.querySelectorAll('#takes [open] .body').length === 1")
     text = await page.evaluate("document.querySelector('#takes .body').innerText")
     assert "vision/serve-ranker lacks 4 nvidia.com/gpu of a100-80g" in text
+    assert (
+        "Instead of research/gpt-7b, shrinking research/ablation-17 from 8 to 4 would have cost "
+        "nothing as well: of one class, the youngest job gives first."
+    ) in text
     assert "Ceded\t3 s" in text
     await page.prefer("dark")
     await keep(page, "dark")
