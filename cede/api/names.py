@@ -223,6 +223,7 @@ does not change for `watchdogSeconds`.
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
 LEDGER = "cede-ledger"
+DASHBOARD = "cede-dashboard"
 """The ledger's Lease, Deployment, Service, service account, and the ConfigMap of its notes."""
 LEDGER_NOTES = (SYSTEM_NAMESPACE, LEDGER)
 """The key of that ConfigMap."""

@@ -192,7 +192,11 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/quota_controller/desired/test_plan.py",
         "the objects of a namespace are compared there",
     ),
-    "quota_controller/status/verdict.py": (
+    "cede/kueue_settings/config.py": (
+        "tests/unit/cede_cli/kueue_settings/test_checks.py",
+        "what is read of a file is what the checks are about",
+    ),
+    "cede/api/verdict.py": (
         "tests/unit/quota_controller/status/test_allocation_conditions.py",
         "every verdict becomes a condition there",
     ),

@@ -3,9 +3,9 @@
 from typing import Any
 
 from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, POLICIES, Key, Kind
+from cede.kueue_settings import config as kueue_config
+from cede.kueue_settings.config import CONFIG_KEY
 from quota_controller.controller import RETRY_INTERVAL_S
-from quota_controller.status import kueue_config
-from quota_controller.status.kueue_config import CONFIG_KEY
 from quota_controller.status_writer import KUEUE_CONFIGURED, without_empty_maps
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
