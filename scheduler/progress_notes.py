@@ -51,7 +51,7 @@ class Written:
     # None: not known, because the last write failed
     progress: Progress | None
     # when it was last written, or tried; Unix seconds
-    at: float = -math.inf
+    tried: float = -math.inf
 
 
 def notes(
@@ -72,7 +72,7 @@ def due(wanted: Mapping[str, Progress], written: Mapping[str, Written], now: flo
     """The namespaces whose notes are written now, those first that wait the longest."""
     never = Written(NOTHING)
     waiting = [
-        (written.get(namespace, never).at, namespace)
+        (written.get(namespace, never).tried, namespace)
         for namespace in wanted.keys() | written.keys()
         if _is_due(wanted.get(namespace, NOTHING), written.get(namespace, never), now)
     ]
@@ -120,8 +120,8 @@ def _newest(jobs: Mapping[str, JobProgress]) -> Progress:
 
 def _is_due(wanted: Progress, written: Written, now: float) -> bool:
     if written.progress is None:
-        return now - written.at >= RETRY_S
-    if now - written.at < MIN_INTERVAL_S:
+        return now - written.tried >= RETRY_S
+    if now - written.tried < MIN_INTERVAL_S:
         return False
     return (
         wanted.left_out != written.progress.left_out

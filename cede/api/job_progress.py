@@ -44,6 +44,9 @@ class JobProgress(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     silence: Reason = ""
 
 
+UNKNOWN = JobProgress()
+
+
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the elastic jobs of one namespace that have quota."""
 
@@ -51,6 +54,10 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     jobs: Mapping[str, JobProgress] = {}
     # how many jobs are not in it, because there are more than MAX_JOBS
     left_out: Number = 0
+
+    def of(self, uid: str) -> JobProgress:
+        """Of the Job with this uid; all unknown if nothing is noted."""
+        return self.jobs.get(uid, UNKNOWN)
 
     def text(self) -> str:
         """Of the ConfigMap."""

@@ -1,6 +1,6 @@
 """The notes of how far jobs are, written over real HTTP."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import pytest
 
@@ -48,8 +48,8 @@ def report(namespace: str, step: int) -> Report:
 
 
 def noted(server: ApiServer, namespace: str = "research") -> Progress | None:
-    found = server.get(CONFIG_MAPS, (namespace, names.PROGRESS))
-    return parse(found["data"][names.PROGRESS_KEY]) if found else None
+    config_map = server.get(CONFIG_MAPS, (namespace, names.PROGRESS))
+    return parse(config_map["data"][names.PROGRESS_KEY]) if config_map else None
 
 
 def put(server: ApiServer, text: str, namespace: str = "research") -> None:
@@ -159,16 +159,15 @@ async def test_a_server_that_does_not_answer_is_asked_again_later_and_nothing_ra
     server: ApiServer, method: str
 ) -> None:
     path = CONFIG_MAPS.path() if method == "GET" else PATH
-    server.script(method, path, drops)
+    server.script(method, path, drops())
     lead = Lead()
     lead.reports = [report("research", 5), report("vision", 5)]
-    asks: Callable[[], int] = lambda: len(server.requests)
     async with server.client() as client:
         writer = ProgressWriter(client, lead.clock, lambda: lead.reports)
         await lead.round(writer)
-        before = asks()
+        before = len(server.requests)
         await lead.round(writer, RETRY_S - 1)
-        assert asks() == before
+        assert len(server.requests) == before
         await lead.round(writer, 1)
     assert noted(server)
     assert noted(server, "vision")
