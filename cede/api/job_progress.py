@@ -55,7 +55,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     # how many jobs are not in it, because there are more than MAX_JOBS
     left_out: Number = 0
 
-    def of(self, uid: str) -> JobProgress:
+    def job(self, uid: str) -> JobProgress:
         """Of the Job with this uid; all unknown if nothing is noted."""
         return self.jobs.get(uid, UNKNOWN)
 

@@ -62,7 +62,7 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         uid = identity(workload)
     own_names = {name} | {item.metadata.name for item in workloads}
     taken = taken_from(uid, index.cessions_by_target.get(uid, ()))
-    reported = progress.as_noted(snapshot.progress.get(namespace, NOTHING).of(uid))
+    reported = progress.as_noted(snapshot.progress.get(namespace, NOTHING).job(uid))
     lines = [
         *_elastic(snapshot.job),
         *_place(workload, index),

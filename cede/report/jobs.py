@@ -175,7 +175,7 @@ class _Described:
         workload = self.workload
         uid = identity(workload)
         noted = self.index.snapshot.progress.get(workload.metadata.namespace, NOTHING)
-        current_progress = progress.as_noted(noted.of(uid))
+        current_progress = progress.as_noted(noted.job(uid))
         for cession in self.index.cessions_by_target.get(uid, ()):
             status = cession.target_status(uid)
             if status.cededTime:
