@@ -238,6 +238,17 @@ MONTH_USE = "month-use"
 The ledger writes it, and the quota_controller reads it (cede.api.budget).
 """
 
+PROGRESS = "cede-progress"
+"""The ConfigMap in a team's namespace that says how far its elastic jobs are.
+
+The scheduler writes it, and deletes it with the last of these jobs. People read it, by `cede jobs`
+and the page; nothing is decided by it, so it does no harm that members may write it.
+"""
+PROGRESS_KEY = "jobs"
+"""The key in it, with JSON (cede.api.job_progress)."""
+PROGRESS_FIELDS = f"metadata.name={PROGRESS}"
+"""The field selector of these ConfigMaps: RBAC allows a list of no other ones."""
+
 # each is a field manager, an event source, a Deployment and a service account
 SCHEDULER = "cede-scheduler"
 QUOTA_CONTROLLER = "cede-quota-controller"

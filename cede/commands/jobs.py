@@ -26,8 +26,8 @@ async def jobs(
 ) -> int:
     """Show the jobs that have not finished: size, progress, priority, and why.
 
-    The columns STEP and SAVED are what a job reported when it last gave pods to another one, and
-    REPORTED says when that was. They are empty for a job that never did.
+    The columns STEP, LOSS and SAVED are what the runtime of an elastic job reported, and REPORTED
+    says when that was. A job that is silent does not answer the scheduler.
     """
     place = "" if everywhere else namespace_of(chosen, namespace)
     async with connected(chosen) as client:

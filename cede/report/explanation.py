@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from cede.api import durations, names, sizes
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
+from cede.api.job_progress import NOTHING
 from cede.api.kueue import Admission, Job, Workload
 from cede.api.objects import Condition, Key, unix
 from cede.api.wait_reasons import WaitReason
@@ -20,7 +21,9 @@ from cede.causes.no_workload import why_no_workload
 from cede.causes.sentences import sentences
 from cede.causes.snapshot import Snapshot
 from cede.causes.workload_state import current, state, true_condition
+from cede.report import progress
 from cede.report.ages import without_age
+from cede.report.progress import UNKNOWN, Reported
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Explanation:
     taken: tuple[Taken, ...] = ()
     # the kinds of which not all objects could be read
     not_read: tuple[str, ...] = ()
+    # how far it is, as its runtime reports it
+    progress: Reported = UNKNOWN
 
 
 def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
@@ -59,9 +64,11 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         uid = identity(workload)
     own_names = {name} | {item.metadata.name for item in workloads}
     taken = taken_from(uid, index.cessions_by_target.get(uid, ()))
+    reported = progress.as_noted(snapshot.progress.get(namespace, NOTHING).job(uid))
     lines = [
         *_elastic(snapshot.job),
         *_place(workload, index),
+        *progress.sentences(reported, now),
         *sentences(causes, now, waits=job_state in ("Waiting", "Stopped")),
         *_history(namespace, own_names, snapshot.cessions, now),
     ]
@@ -75,6 +82,7 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         tuple(causes),
         tuple(taken),
         tuple(sorted(snapshot.incomplete)),
+        reported,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS
 from deploy.demo.browser import Browser, chromium, chromium_running, new_page
-from tests.builders.shared_cluster import allocation, job
+from tests.builders.shared_cluster import allocation, job, put_progress
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
@@ -71,11 +71,11 @@ async def test_teams_and_jobs_are_tables_with_numbers(page: Browser) -> None:
         *("research", "a100-80g", "8", "12", "0", "4", "1")
     ]
     gpt = await cells(page, "jobs", "gpt-7b")
-    assert gpt[:7] == [
+    assert gpt[:8] == [
         *("research / gpt-7b", "Running", "↓ smaller than desired: 4"),
-        *("8", "2-8", "4,120", "4,100"),
+        *("8", "2-8", "4,120", "–", "4,100"),
     ]
-    assert gpt[8:] == [
+    assert gpt[9:] == [
         "training 50",
         "It ceded 8 → 4 pods for vision/serve-ranker (ReclaimOwnQuota), 13 min ago, and lost no "
         "step.",
@@ -107,6 +107,8 @@ async def test_a_change_arrives_without_a_reload(page: Browser, server: ApiServe
         "'robotics/policy-net takes capacity from speech/tts 6 → 2'"
     )
     assert (await cells(page, "jobs", "tts"))[2].endswith("2")
+    put_progress(server, "speech", "tts", step=900, loss=1.25)
+    await page.until("/900\\s+1.25\\s+0/.test(document.getElementById('jobs').innerText)")
     assert await page.evaluate("window.isOld && document.querySelectorAll('#takes [open]').length")
 
 
