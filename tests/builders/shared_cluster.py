@@ -250,8 +250,14 @@ def put_small_cluster(server: ApiServer) -> None:
         server.put(CESSIONS, body)
 
 
-def put_large_cluster(server: ApiServer, teams: int = 100, jobs_each: int = 100) -> None:
-    """Every second job runs; a hundred take-backs of the last day."""
+def put_large_cluster(
+    server: ApiServer,
+    teams: int = 100,
+    jobs_each: int = 100,
+    waits: str = "insufficient unused quota",
+) -> None:
+    """Every second job runs, and the others wait with this message of Kueue; a hundred take-backs
+    of the last day."""
     server.admission_hook = reviews(EVERYWHERE)
     put_leaders(server)
     put_cohort(server)
@@ -261,7 +267,8 @@ def put_large_cluster(server: ApiServer, teams: int = 100, jobs_each: int = 100)
         server.put(ALLOCATIONS, allocation(team, quota("a100-80g", 8, 8), waiting=jobs_each // 2))
         put_queues(server, team, "a100-80g", 8, 8)
         for number in range(jobs_each):
-            waits = "insufficient unused quota" if number % 2 else ""
-            put_jobs(server, job(team, f"job-{number:04}", 4, desired=8, sizes="2-8", waits=waits))
+            message = waits if number % 2 else ""
+            pair = job(team, f"job-{number:04}", 4, desired=8, sizes="2-8", waits=message)
+            put_jobs(server, pair)
         giving = (f"team-{(index + 1) % teams:03}/job-0000", 8, 4)
         server.put(CESSIONS, cession(f"c-{index}", f"{team}/job-0000", giving, age_s=60 * index))
