@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from cede.api import guards, names, private_quota, sizes
+from cede.api import guards, job_progress, names, private_quota, sizes
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
@@ -242,7 +242,7 @@ async def _pods_have_ended(client: Client) -> bool:
 
 async def _remove_progress(client: Client, steps: Steps) -> None:
     """What a scheduler that runs would note again."""
-    config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=names.PROGRESS_FIELDS)
+    config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=job_progress.FIELDS)
     for config_map in config_maps:
         key = config_map.metadata.key
         place = "/".join(key)

@@ -65,7 +65,7 @@ class ProgressWriter:
     async def _read(self) -> dict[str, Written]:
         """The notes of whoever led before."""
         config_maps, _ = await self._client.list(
-            CONFIG_MAPS, ProgressConfigMap, fields=names.PROGRESS_FIELDS, unreadable=[]
+            CONFIG_MAPS, ProgressConfigMap, fields=job_progress.FIELDS, unreadable=[]
         )
         return {item.metadata.namespace: Written(job_progress.read(item)) for item in config_maps}
 
@@ -99,7 +99,7 @@ class ProgressWriter:
                 return
             return
         metadata = {"labels": {names.MANAGED_BY: names.MANAGED_BY_CEDE}}
-        data = {names.PROGRESS_KEY: progress.text()}
+        data = {job_progress.KEY: progress.text()}
         await self._client.apply(CONFIG_MAPS, key, {"metadata": metadata, "data": data})
 
     def _report(self, error: ApiError) -> None:

@@ -12,6 +12,10 @@ import msgspec
 from cede.api import names
 from cede.api.objects import Meta
 
+KEY = "jobs"
+"""Of the ConfigMap's data: the key with the JSON."""
+FIELDS = f"metadata.name={names.PROGRESS}"
+"""The field selector of these ConfigMaps: RBAC allows a list of no other ones."""
 MAX_JOBS = 500
 """Of one namespace: also with the longest reasons they fit into the 1 MiB of a ConfigMap."""
 MAX_REASON = 200
@@ -85,4 +89,4 @@ def parse(text: str) -> Progress | None:
 
 def read(config_map: ProgressConfigMap) -> Progress | None:
     """What it says; None if that cannot be read."""
-    return parse(config_map.data.get(names.PROGRESS_KEY, "{}"))
+    return parse(config_map.data.get(KEY, "{}"))

@@ -222,8 +222,8 @@ does not change for `watchdogSeconds`.
 """
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
-LEDGER = "cede-ledger"
 DASHBOARD = "cede-dashboard"
+LEDGER = "cede-ledger"
 """The ledger's Lease, Deployment, Service, service account, and the ConfigMap of its notes."""
 LEDGER_NOTES = (SYSTEM_NAMESPACE, LEDGER)
 """The key of that ConfigMap."""
@@ -244,10 +244,6 @@ PROGRESS = "cede-progress"
 The scheduler writes it, and deletes it with the last of these jobs. People read it, by `cede jobs`
 and the page; nothing is decided by it, so it does no harm that members may write it.
 """
-PROGRESS_KEY = "jobs"
-"""The key in it, with JSON (cede.api.job_progress)."""
-PROGRESS_FIELDS = f"metadata.name={PROGRESS}"
-"""The field selector of these ConfigMaps: RBAC allows a list of no other ones."""
 
 # each is a field manager, an event source, a Deployment and a service account
 SCHEDULER = "cede-scheduler"

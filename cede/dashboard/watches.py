@@ -247,7 +247,7 @@ class Watches:
                 objects.CONFIG_MAPS,
                 ProgressConfigMap,
                 namespace=namespace,
-                fields=names.PROGRESS_FIELDS,
+                fields=job_progress.FIELDS,
             )
             self._progress[namespace] = cache
             self._progress_tasks[namespace] = group.create_task(cache.run())

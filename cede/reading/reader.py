@@ -110,7 +110,7 @@ async def _read_progress(reader: Reader, namespace: str) -> dict[str, Progress]:
     """By namespace. Members may write what nobody can read."""
     kind = objects.CONFIG_MAPS
     config_maps = await reader.all(
-        kind, ProgressConfigMap, namespace=namespace, fields=names.PROGRESS_FIELDS
+        kind, ProgressConfigMap, namespace=namespace, fields=job_progress.FIELDS
     )
     result = dict[str, Progress]()
     for config_map in config_maps:
@@ -125,9 +125,7 @@ async def _read_progress(reader: Reader, namespace: str) -> dict[str, Progress]:
 
 def unreadable_progress(key: Key) -> Unreadable:
     place = "/".join(key)
-    return Unreadable(
-        f"ConfigMap {place}: {names.PROGRESS_KEY} is not what the scheduler notes", key
-    )
+    return Unreadable(f"ConfigMap {place}: {job_progress.KEY} is not what the scheduler notes", key)
 
 
 async def _kueue_deployment(client: "Client") -> dict[str, Deployment]:

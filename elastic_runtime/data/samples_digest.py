@@ -12,7 +12,7 @@ from typing import Any
 SAMPLES = 16
 
 
-def of(dataset: Any) -> int:
+def digest(dataset: Any) -> int:
     """Of a `datasets.Dataset` with samples, 63 bits, from what it stores: transforms may draw.
 
     0 of all others, which may read files or draw random numbers for a sample.
@@ -22,7 +22,8 @@ def of(dataset: Any) -> int:
     if library is None or not isinstance(dataset, library.Dataset):
         return 0
     size = len(dataset)
-    table = dataset.with_format("arrow")[[number * size // SAMPLES for number in range(SAMPLES)]]
+    spread = [number * size // SAMPLES for number in range(SAMPLES)]
+    table = dataset.with_format("arrow")[spread]
     # Images and sounds are structs that have the path of a file, which differs by machine.
     columns = [field.name for field in table.schema if "struct" not in str(field.type)]
     content = repr((size, table.select(columns).to_pylist()))

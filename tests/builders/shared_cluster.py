@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from cede.api import names
+from cede.api import job_progress, names
 from cede.api.job_progress import JobProgress, Progress
 from cede.api.objects import (
     ALLOCATIONS,
@@ -154,7 +154,7 @@ def put_jobs(server: ApiServer, *pairs: tuple[Json, Json]) -> None:
 def put_note(server: ApiServer, namespace: str, text: str) -> None:
     """In place of what the scheduler notes of the namespace's jobs."""
     metadata = {"name": names.PROGRESS, "namespace": namespace}
-    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {names.PROGRESS_KEY: text}})
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
 
 
 def put_progress(server: ApiServer, namespace: str, job: str, **known: Any) -> None:

@@ -33,7 +33,7 @@ GOAL_S = 15
 MINORITY_S = 120
 """The same when half of the members are lost with their coordinator: Kubernetes needs 17 s to give
 up their node, and the others wait until they are replaced."""
-SCHEDULER = "--as=system:serviceaccount:cede-system:cede-scheduler"
+SCHEDULER = ("--as=system:serviceaccount:cede-system:cede-scheduler", "--as-group=system:masters")
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
@@ -235,7 +235,7 @@ def test_pods_that_were_deleted_without_a_coordinator_are_not_waited_for(
     for pid in agents:
         os.kill(pid, signal.SIGSTOP)
     try:
-        for user in ([], [SCHEDULER]):
+        for user in ((), SCHEDULER):
             patch = ("patch", "job", "gpt", "-n", "research", "-p", json.dumps({"spec": desired}))
             cluster.kubectl(*patch, *user)
         cluster.until(lambda: count_pods(cluster) == 2, "two pods to end", 120)

@@ -31,11 +31,12 @@ MICRO_BATCHES = 4
 def numbered(count: int) -> Dataset:
     """With a column that no model takes."""
     tokens = tiny.Tokens(count)
-    rows = [
-        {"text": str(number), **{key: value.tolist() for key, value in tokens[number].items()}}
-        for number in range(count)
-    ]
-    return Dataset.from_list(rows)
+
+    def row(number: int) -> dict[str, object]:
+        columns = {key: value.tolist() for key, value in tokens[number].items()}
+        return {"text": str(number), **columns}
+
+    return Dataset.from_list([row(number) for number in range(count)])
 
 
 @pytest.mark.parametrize("format_name", [None, "torch"])
@@ -89,12 +90,13 @@ def test_a_split_without_a_seed_has_other_samples_each_time() -> None:
 # --- in a job -------------------------------------------------------------------------------------
 def make_job(directory: Path) -> ForkedJob:
     directory.mkdir()
-    # Of different lengths.
-    texts = [
-        " ".join(str(7 * number * place % 60) for place in range(1, 5 + number % 6))
-        for number in range(60)
-    ]
-    rows = [json.dumps({"text": text, "number": number}) for number, text in enumerate(texts)]
+
+    def row(number: int) -> str:
+        """Of different lengths."""
+        words = (str(7 * number * place % 60) for place in range(1, 5 + number % 6))
+        return json.dumps({"text": " ".join(words), "number": number})
+
+    rows = [row(number) for number in range(60)]
     (directory / "data.jsonl").write_text("\n".join(rows))
     return ForkedJob(FORKS, directory, SCRIPT, arguments=(str(TRAINING),))
 

@@ -152,10 +152,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/agent/test_leadership.py",
         "agents elect there over their control ports",
     ),
-    "elastic_runtime/agent/peers.py": (
-        "tests/unit/elastic_runtime/agent/test_leadership.py",
-        "agents find and ask each other there",
-    ),
     "elastic_runtime/agent/request_router.py": (
         "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
         "every pod answers or forwards there",

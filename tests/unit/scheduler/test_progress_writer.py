@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from cede.api import names
+from cede.api import job_progress, names
 from cede.api.job_progress import JobProgress, Progress, parse
 from cede.api.objects import CONFIG_MAPS
 from elastic_runtime.contract import Status
@@ -49,12 +49,12 @@ def report(namespace: str, step: int) -> Report:
 
 def noted(server: ApiServer, namespace: str = "research") -> Progress | None:
     config_map = server.get(CONFIG_MAPS, (namespace, names.PROGRESS))
-    return parse(config_map["data"][names.PROGRESS_KEY]) if config_map else None
+    return parse(config_map["data"][job_progress.KEY]) if config_map else None
 
 
 def put(server: ApiServer, text: str, namespace: str = "research") -> None:
     metadata = {"name": names.PROGRESS, "namespace": namespace}
-    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {names.PROGRESS_KEY: text}})
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
 
 
 async def test_what_runtimes_report_is_in_a_config_map_of_their_namespace(

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from cede.api import names
+from cede.api import job_progress, names
 from cede.api.job_progress import JobProgress, Progress
 from cede.api.objects import (
     ALLOCATIONS,
@@ -93,7 +93,7 @@ async def test_jobs_are_shown_to_a_user_who_may_read_nothing_that_is_shared(
 # --- how far they are -----------------------------------------------------------------------------
 def put_progress(server: ApiServer, namespace: str, text: str) -> None:
     metadata = {"name": names.PROGRESS, "namespace": namespace}
-    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {names.PROGRESS_KEY: text}})
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
 
 
 GPT = Progress({"gpt": JobProgress(answered=1, step=1200, loss=2.5, saved_step=1180)}).text()

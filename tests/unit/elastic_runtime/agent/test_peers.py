@@ -77,8 +77,8 @@ async def exchange(
 
 def test_a_pod_without_a_name_is_absent_when_it_has_had_none_for_long() -> None:
     unnamed = Unnamed(20)
-    at = [(0, Silence.UNKNOWN), (19, Silence.UNKNOWN), (20, Silence.ABSENT), (90, Silence.ABSENT)]
-    assert [(now, unnamed.settle(3, Silence.UNNAMED, now)) for now, _ in at] == at
+    answers = {0: Silence.UNKNOWN, 19: Silence.UNKNOWN, 20: Silence.ABSENT, 90: Silence.ABSENT}
+    assert {now: unnamed.settle(3, Silence.UNNAMED, now) for now in answers} == answers
     assert unnamed.settle(2, Silence.UNNAMED, 90) is Silence.UNKNOWN, "each by itself"
 
 

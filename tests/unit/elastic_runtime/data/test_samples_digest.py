@@ -24,8 +24,10 @@ class Table:
         return [SimpleNamespace(name=name, type=kind) for name, kind in self.types.items()]
 
     def select(self, columns: Sequence[str]) -> "Table":
-        rows = [{name: row[name] for name in columns} for row in self.rows]
-        return Table(rows, self.types)
+        def selected(row: dict[str, Any]) -> dict[str, Any]:
+            return {name: row[name] for name in columns}
+
+        return Table([*map(selected, self.rows)], self.types)
 
     def to_pylist(self) -> Rows:
         return self.rows
@@ -71,15 +73,15 @@ ORDERED = range(50)
     ],
 )
 def test_other_samples_have_another_digest(other: Dataset) -> None:
-    own = samples_digest.of(numbered(ORDERED))
+    own = samples_digest.digest(numbered(ORDERED))
     assert 0 < own < 1 << 63
-    assert samples_digest.of(numbered(ORDERED)) == own
-    assert samples_digest.of(other) not in (0, own)
+    assert samples_digest.digest(numbered(ORDERED)) == own
+    assert samples_digest.digest(other) not in (0, own)
 
 
 def test_a_dataset_of_fewer_samples_has_one() -> None:
-    assert samples_digest.of(numbered(range(SAMPLES - 1)))
-    assert samples_digest.of(numbered([7]))
+    assert samples_digest.digest(numbered(range(SAMPLES - 1)))
+    assert samples_digest.digest(numbered([7]))
 
 
 def test_paths_of_files_do_not_count() -> None:
@@ -88,10 +90,10 @@ def test_paths_of_files_do_not_count() -> None:
         Dataset([{"image": {"bytes": None, "path": f"{home}/a.png"}, "n": 1}], types)
         for home in ("/a", "/b")
     )
-    assert samples_digest.of(first) == samples_digest.of(second)
+    assert samples_digest.digest(first) == samples_digest.digest(second)
 
 
 def test_others_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert samples_digest.of([1, 2]) == 0
+    assert samples_digest.digest([1, 2]) == 0
     monkeypatch.delitem(sys.modules, "datasets")
-    assert samples_digest.of(numbered(ORDERED)) == 0
+    assert samples_digest.digest(numbered(ORDERED)) == 0
