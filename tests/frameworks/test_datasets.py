@@ -79,12 +79,12 @@ def test_all_parts_of_a_dataset_at_once_are_refused(tmp_path: Path) -> None:
 def test_a_split_without_a_seed_has_other_samples_each_time() -> None:
     data = numbered(40)
     seeded, again = (data.train_test_split(0.2, seed=1)["train"] for _ in range(2))
-    assert samples_digest.of(seeded) == samples_digest.of(again) != 0
+    assert samples_digest.digest(seeded) == samples_digest.digest(again) != 0
     # As a transform of the samples does not count, one that draws random numbers is no difference.
     drawing = again.with_transform(lambda rows: {"n": torch.rand(len(rows["text"]))})
-    assert samples_digest.of(drawing) == samples_digest.of(seeded)
+    assert samples_digest.digest(drawing) == samples_digest.digest(seeded)
     other = data.train_test_split(0.2)["train"]
-    assert samples_digest.of(other) not in (0, samples_digest.of(seeded))
+    assert samples_digest.digest(other) not in (0, samples_digest.digest(seeded))
 
 
 # --- in a job -------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def test_a_job_is_deleted_with_its_pods_only(user: Any, team: str, write: WriteF
     user.kubectl("apply", "-f", write(job_file(team)))
     # it is suspended since it was created, and has had none
     user.kubectl("delete", *raw)
+    user.kubectl("wait", "--for=delete", "job/gpt", "-n", team)
     user.kubectl("apply", "-f", write(job_file(team)))
     user.kubectl("patch", *job, "-p", '{"spec": {"ttlSecondsAfterFinished": 1000}}')
     for deletion in ((*job, "--cascade=orphan"), raw):

@@ -38,8 +38,7 @@ async def page(address: str, server: ApiServer, reader: Reader) -> AsyncIterator
         await shown.open(reader.address)
         await shown.until(f"{LIVE} && document.querySelectorAll('#jobs tbody tr').length")
         yield shown
-        refusals = [error for error in shown.errors if " 400 " not in error]
-        assert refusals == []
+        assert [error for error in shown.errors if " 400 " not in error] == []
 
 
 async def keep(page: Browser, name: str) -> None:
