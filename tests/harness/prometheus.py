@@ -102,7 +102,7 @@ def compile_program(name: str, folder: Path) -> Path:
     return program
 
 
-def tested_rules(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def rules_tested_by(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """What promtool says of rules_test.yaml."""
     (folder / "groups.yaml").write_text(yaml.safe_dump({"groups": rule_groups()}))
     tests = folder / RULES_TEST.name
