@@ -56,12 +56,19 @@ def last_lines(text: str, count: int = 6) -> str:
 def wait_until(
     probe: Callable[[], T], subject: str, seconds: float = 60, interval_s: float = 0.05
 ) -> T:
-    """The first true result of `probe`. Raises Failure when there is none within `seconds`."""
-    end = time.monotonic() + seconds
+    """The first true result of `probe`. Raises Failure when there is none within `seconds`.
+
+    Between two probes it waits at least as long as one took: most are a kubectl, which on a slow
+    machine would take the processor from what it waits for.
+    """
+    began = time.monotonic()
+    end = began + seconds
     while not (result := probe()):
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise Failure(f"waited {seconds:.0f} s for {subject}: run the command again")
-        time.sleep(interval_s)
+        time.sleep(max(interval_s, now - began))
+        began = time.monotonic()
     return result
 
 

@@ -60,7 +60,8 @@ class Cluster:
         """The first true result of `probe`; an AssertionError in it counts as false.
 
         Fails the test after `seconds`. Between two probes it waits twice as long as one took, at
-        most half a second: most are a kubectl, which would take a core from what it waits for.
+        most half a second, but never shorter than one took: most are a kubectl, which would take a
+        core from what it waits for.
         """
         end = time.monotonic() + seconds
         complaint = ""
@@ -73,7 +74,8 @@ class Cluster:
                 complaint = f": {error}"
             if time.monotonic() > end:
                 pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
-            time.sleep(min(0.5, max(POLL_INTERVAL_S, 2 * (time.monotonic() - began))))
+            took = time.monotonic() - began
+            time.sleep(max(took, min(0.5, max(POLL_INTERVAL_S, 2 * took))))
 
     @contextmanager
     def switched_off(self, name: str) -> Iterator[None]:

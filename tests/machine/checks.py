@@ -18,10 +18,12 @@ from cede.api.objects import Json
 from deploy.demo.figures import merged
 from deploy.local import requirements
 from deploy.local.control_plane import HOST_MAC
+from deploy.local.paths import Paths
 from tests.e2e.conftest import EXAMPLES, RESEARCH, sleeper
 from tests.e2e.training import Training
 from tests.harness.local_cluster import Cluster, deploy_local
 from tests.harness.traces import traces
+from tests.machine.disk import CACHE
 from tests.paths import TREE
 
 WAIT_S = 1800
@@ -49,8 +51,8 @@ def make(target: str) -> None:
 
 
 def local_cluster() -> Cluster:
-    status = json.loads(deploy_local("status", "-o", "json"))
-    return Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))
+    paths = Paths(Path(CACHE))
+    return Cluster(paths.kubeconfig, paths.kubectl)
 
 
 def training() -> Training:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.local import binaries, images, requirements, store
 from deploy.local.paths import Paths
-from deploy.local.shell import in_private_namespaces, run_command, stage
+from deploy.local.shell import in_private_namespaces, report_progress, run_command, stage
 
 PACKAGES = sorted(
     {
@@ -83,9 +83,11 @@ def make(paths: Paths, keys: Mapping[str, str]) -> Disk:
     disk = Disk(home / f"disk-{digest(*content)}.img", debian)
     remove_others(home, disk)
     if not debian.exists():
+        report_progress("installing Debian, which takes minutes")
         with stage("Debian installed into a folder"):
             install_debian(debian)
     if not disk.image.exists():
+        report_progress("writing the disk, which takes minutes")
         with stage("disk made of it, and of the cache"):
             write_image(paths, disk, Path(go_root))
     return disk
