@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from cede.api.names import MULTIKUEUE_ORIGIN, POD_GROUP, PREBUILT_WORKLOAD, SUSPENDING_PARENT
 from cede.api.objects import Json
-from webhook.json_fields import get_annotation, get_dict, get_group_kind, get_label
+from webhook.json_fields import get_dict, get_group_kind
 from webhook.kinds import (
     SERVING,
     STATEFUL_SET,
@@ -26,7 +26,8 @@ def mark_complaints(job: Json, user: str, team: Team) -> Iterator[str]:
     if is_controlled_pod(job) or is_controller_account(user, team.controller_namespaces):
         return
     yield from _prebuilt_complaints(job)
-    if get_label(job, MULTIKUEUE_ORIGIN):
+    # also an empty one: Kueue asks only whether there is one
+    if MULTIKUEUE_ORIGIN in get_dict(job, "metadata", "labels"):
         yield (
             f"metadata.labels[{MULTIKUEUE_ORIGIN}] is written by MultiKueue only: remove the label"
         )
@@ -61,10 +62,12 @@ def _group_complaints(job: Json) -> Iterator[str]:
 
 
 def _parent_complaints(job: Json) -> Iterator[str]:
-    """Kueue would not check a change of such a StatefulSet, and not count its pods again."""
+    """Kueue would not check a change of such a StatefulSet, and not count its pods again. An empty
+    annotation names another controller, too (managedByAnotherFramework)."""
     for path, template in get_pod_templates(job):
-        parent = get_annotation(template, SUSPENDING_PARENT)
-        if parent not in ("", STATEFUL_SET_PARENT):
+        annotations = get_dict(template, "metadata", "annotations")
+        parent = str(annotations.get(SUSPENDING_PARENT, STATEFUL_SET_PARENT))
+        if parent != STATEFUL_SET_PARENT:
             yield (
                 f"{path}.metadata.annotations[{SUSPENDING_PARENT}] is {parent[:MAX_SHOWN]!r}, by "
                 f"which Kueue would leave the StatefulSet to another controller: remove it"

@@ -18,6 +18,8 @@ from elastic_runtime.agent.settings import PodSettings
 STANDING_TIMEOUT_S = 1.0
 # That are under way together, of one agent.
 MAX_CALLS = 256
+# By these a name server says that a name, or its address, does not exist. It fails by all others.
+NOT_THERE = frozenset({socket.EAI_NONAME, socket.EAI_NODATA})
 
 
 class Silence(Enum):
@@ -135,7 +137,7 @@ async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Stan
         return Silence.ABSENT
     except socket.gaierror as error:
         # Without an answer of the name server nobody knows whether the name exists.
-        return Silence.UNKNOWN if error.errno == socket.EAI_AGAIN else Silence.UNNAMED
+        return Silence.UNNAMED if error.errno in NOT_THERE else Silence.UNKNOWN
     except (OSError, Refused, ValueError):
         return Silence.UNKNOWN
     # Another pod may have got the address of one that ended.

@@ -162,9 +162,11 @@ def test_nobody_takes_a_stateful_set_from_kueue(judge: Judge) -> None:
     """Kueue accepted other pods in it, and counted them as those before."""
     ours, other = stateful_set("statefulset"), stateful_set("deployment")
     for old in (None, ours, other):
-        [message] = judge(other, old=old)
-        assert "pod-suspending-parent" in message
+        for parent in ("deployment", ""):
+            [message] = judge(stateful_set(parent), old=old)
+            assert "pod-suspending-parent" in message
         assert judge(ours, old=old) == []
+    assert judge(job_of_kind("StatefulSet", pod_spec()), old=other) == [], "the cure"
     of_group = with_uid(other, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
     assert judge(of_group, "system:serviceaccount:lws-system:lws-controller-manager") == []
     assert judge(of_group, old=of_group) == []

@@ -83,6 +83,7 @@ def test_who_creates_pods_may_group_them() -> None:
     ("kind", "parent", "is_refused"),
     [
         pytest.param("StatefulSet", "deployment", True, id="of another controller"),
+        pytest.param("StatefulSet", "", True, id="of a controller without a name"),
         pytest.param("StatefulSet", "statefulset", False, id="as Kueue writes it"),
         pytest.param("Deployment", "statefulset", False, id="where Kueue overwrites it"),
     ],
@@ -97,8 +98,9 @@ def test_no_stateful_set_is_left_to_another_controller(
     ] * is_refused
 
 
-def test_only_multikueue_says_that_it_made_a_job() -> None:
-    job = plain_job(labels={MULTIKUEUE_ORIGIN: "elsewhere"})
+@pytest.mark.parametrize("origin", ["elsewhere", ""])
+def test_only_multikueue_says_that_it_made_a_job(origin: str) -> None:
+    job = plain_job(labels={MULTIKUEUE_ORIGIN: origin})
     [message] = complaints(AdmissionRequest(job, user="alice", team=TEAM))
     assert message.startswith(f"metadata.labels[{MULTIKUEUE_ORIGIN}] is written by MultiKueue only")
 

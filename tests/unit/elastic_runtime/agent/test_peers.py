@@ -18,7 +18,9 @@ NAME = "test-3.cede-peers"
 OWN = Standing(1, "asks")
 OTHER = Standing(3, "lives")
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+NO_ADDRESS = socket.gaierror(socket.EAI_NODATA, "No address associated with hostname")
 NO_NAME_SERVER = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+REFUSING_NAME_SERVER = socket.gaierror(socket.EAI_FAIL, "Non-recoverable failure")
 REFUSED = ConnectionRefusedError()
 SILENT = TimeoutError()
 
@@ -31,7 +33,9 @@ SILENT = TimeoutError()
         pytest.param(SILENT, SILENT, Silence.UNKNOWN, id="its name exists: its link may be cut"),
         pytest.param(SILENT, REFUSED, Silence.UNKNOWN, id="a pod in its place is about to start"),
         pytest.param(SILENT, NO_NAME, Silence.UNNAMED, id="Kubernetes has deleted it"),
+        pytest.param(SILENT, NO_ADDRESS, Silence.UNNAMED, id="its name has no address"),
         pytest.param(SILENT, NO_NAME_SERVER, Silence.UNKNOWN, id="nobody knows its name"),
+        pytest.param(SILENT, REFUSING_NAME_SERVER, Silence.UNKNOWN, id="the name server refuses"),
         pytest.param(Refused(403, "no"), NO_NAME, Silence.UNNAMED, id="it refuses, without a name"),
         pytest.param(REFUSED, NO_NAME, Silence.ABSENT, id="nobody listens"),
         pytest.param(Standing(5, "x"), NO_NAME, Silence.ABSENT, id="another pod has its address"),
@@ -49,6 +53,7 @@ async def test_a_member_is_asked_at_its_address_and_by_its_name(
     [
         pytest.param(NO_NAME, Silence.ABSENT, id="no name"),
         pytest.param(NO_NAME_SERVER, Silence.UNKNOWN, id="no name server"),
+        pytest.param(REFUSING_NAME_SERVER, Silence.UNKNOWN, id="a name server that refuses"),
         pytest.param(SILENT, Silence.UNKNOWN, id="silent"),
         pytest.param(OTHER, OTHER, id="it answers"),
     ],
