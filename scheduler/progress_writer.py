@@ -98,7 +98,8 @@ class ProgressWriter:
             except NotFound:
                 return
             return
-        metadata = {"labels": {names.MANAGED_BY: names.MANAGED_BY_CEDE}}
+        labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE}
+        metadata = {"name": names.PROGRESS, "labels": labels}
         data = {job_progress.KEY: progress.text()}
         await self._client.apply(CONFIG_MAPS, key, {"metadata": metadata, "data": data})
 

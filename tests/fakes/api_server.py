@@ -278,10 +278,11 @@ class ApiServer:
         return web.json_response(self._store.write(path.collection, key, body, None), status=201)
 
     def _create_by_apply(self, path: RequestPath, body: Json) -> web.Response:
-        if body.get("metadata", {}).get("uid"):
+        metadata = body.get("metadata", {})
+        if metadata.get("uid"):
             return refusal(409, "Conflict", "uid mismatch: the object is gone")
-        metadata = body.setdefault("metadata", {})
-        metadata["name"] = path.name
+        if metadata.get("name") != path.name:
+            return refusal(400, "BadRequest", "name must be provided")
         if path.namespace:
             metadata["namespace"] = path.namespace
         created = self._store.write(path.collection, path.key, body, None)
