@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cede.api.kueue import ClusterQueue, ResourceQuota, Workload
+from cede.api.objects import CLUSTER_QUEUES
 from cede.api.resources import amount
 from cede.api.workload_identity import owner
-from cede.causes.facts import MAX_HOLDERS, Holder, exact
+from cede.causes.facts import MAX_HOLDERS, Holder, Shortage, exact
 from cede.causes.index import Index
+from cede.causes.kueue_message import Lack
 
 
 @dataclass(frozen=True)
@@ -135,3 +137,30 @@ def team_holders(
     holding = [(used, quota.team) for quota, used in amounts if used]
     for used, team in sorted(holding, key=lambda entry: (-entry[0], entry[1]))[:MAX_HOLDERS]:
         yield Holder(team, "", exact(resource, used), rule)
+
+
+def own_quota(queue_name: str, flavor: str, resource: str, index: Index) -> QueueQuota | None:
+    """Of this kind; None if it cannot be read, or the queue has none."""
+    if not index.snapshot.knows(CLUSTER_QUEUES):
+        return None
+    queue = index.queues.get(queue_name)
+    return queue_quota(queue, flavor, resource) if queue else None
+
+
+def describe_shortage(
+    lack: Lack, asked: int, quota: QueueQuota | None, holders: Sequence[Holder]
+) -> Shortage:
+    """What a job that asks for `asked` lacks, and who has it."""
+    resource = lack.resource
+    limit = quota.borrowing_limit if quota else None
+    return Shortage(
+        resource,
+        lack.flavor,
+        asked=exact(resource, asked),
+        free=exact(resource, max(0, asked - lack.missing)),
+        missing=exact(resource, lack.missing),
+        owned=exact(resource, quota.nominal) if quota else "",
+        used=exact(resource, quota.used) if quota else "",
+        may_borrow=None if limit is None else exact(resource, limit),
+        holders=tuple(holders),
+    )

@@ -3,22 +3,22 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Workload
-from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, WORKLOADS, condition
-from cede.api.reasons import AllocationReason
+from cede.api.objects import ALLOCATIONS, WORKLOADS
 from cede.api.resources import amount
 from cede.api.wait_reasons import WaitReason
 from cede.causes.amounts import requests
 from cede.causes.budget import budget_used
-from cede.causes.facts import Cause, Estimate, Holder, Shortage, estimate, exact, shown
+from cede.causes.facts import Cause, Estimate, Holder, estimate, shown
 from cede.causes.index import Index
-from cede.causes.kueue_message import Excess, Lack
+from cede.causes.kueue_message import Lack
+from cede.causes.maximum import broken_promise
 from cede.causes.queue_quota import (
     QueueQuota,
+    describe_shortage,
     job_holders,
     others_in_cohort,
-    queue_quota,
+    own_quota,
     team_holders,
 )
 from cede.causes.take_back import starts_of, why_no_take_back
@@ -35,77 +35,10 @@ TIME_LIMITS = (
 )
 
 
-# --- more than there may ever be ------------------------------------------------------------------
-def exceeds_maximum(excess: Excess, queue_name: str, index: Index) -> Cause:
-    """It would never fit, unless the team was promised so much."""
-    resource, flavor = excess.resource, excess.flavor
-    quota = _own_quota(queue_name, flavor, resource, index)
-    promised = _broken_promise(excess.asked, quota, queue_name, flavor, resource, index)
-    if promised:
-        return promised
-    asked = shown(resource, excess.asked)
-    limits = shown(resource, excess.maximum)
-    lack = Lack(resource, flavor, excess.asked - excess.maximum)
-    shortage = _shortage(lack, excess.asked, quota, ())
-    facts = f"It asks for {asked} of {flavor}, and queue {queue_name} may"
-    return budget_used(queue_name, f"{facts} use {limits} now", shortage, index) or Cause(
-        WaitReason.EXCEEDS_MAXIMUM,
-        f"{facts} never use more than {limits}{_limits(quota, resource)}.",
-        "ask for less, or have an admin raise the team's quota or its borrowing limit",
-        shortage,
-    )
-
-
-def _limits(quota: QueueQuota | None, resource: str) -> str:
-    if quota is None:
-        return ""
-    owned = f": it owns {shown(resource, quota.nominal)}"
-    if quota.borrowing_limit is None:
-        return f"{owned}, and borrows what others lend"
-    return f"{owned}, and may borrow {shown(resource, quota.borrowing_limit)}"
-
-
-def _broken_promise(
-    wanted: int,
-    quota: QueueQuota | None,
-    queue_name: str,
-    flavor: str,
-    resource: str,
-    index: Index,
-) -> Cause | None:
-    """Whether the quota was meant to be large enough for `wanted`, and the nodes are not."""
-    allocation = index.allocations.get(queue_name)
-    if quota is None or allocation is None or wanted <= quota.nominal:
-        return None
-    nominal = _promised(allocation, flavor, resource)
-    ready = condition(allocation.status.conditions, "Ready") or {}
-    if nominal < wanted:
-        return None
-    message = str(ready.get("message", "")).rstrip(".")
-    facts = (
-        f"Team {allocation.team} was promised {shown(resource, nominal)} of {flavor}, and has "
-        f"{shown(resource, quota.nominal)}: {message}."
-    )
-    if ready.get("reason") in (AllocationReason.OVERSUBSCRIBED, AllocationReason.NO_NODES_YET):
-        cure = "an admin adds nodes, or reduces the allocations to what the nodes hold"
-        return Cause(WaitReason.OVERSUBSCRIBED_QUOTA, facts, cure)
-    if ready.get("reason") == AllocationReason.INSUFFICIENT_NODES:
-        return Cause(WaitReason.NODES_DOWN, facts, "nodes of this type come back, or are added")
-    return None
-
-
-def _promised(allocation: ComputeAllocation, type_: str, resource: str) -> int:
-    """A flavor has the name of its instance type."""
-    for quota in allocation.status.quotas:
-        if quota.instanceType == type_ and resource in quota.nominal:
-            return amount(resource, quota.nominal[resource])
-    return 0
-
-
 # --- too little is unused -------------------------------------------------------------------------
 def too_little(workload: Workload, lack: Lack, queue_name: str, index: Index) -> Iterator[Cause]:
     """What has to change first comes first: why nothing is taken back, then who has it."""
-    quota = _own_quota(queue_name, lack.flavor, lack.resource, index)
+    quota = own_quota(queue_name, lack.flavor, lack.resource, index)
     asked = max(requests(workload)[lack.resource], lack.missing)
     if quota is None:
         missing = shown(lack.resource, lack.missing)
@@ -113,10 +46,10 @@ def too_little(workload: Workload, lack: Lack, queue_name: str, index: Index) ->
             WaitReason.QUOTA_IN_USE,
             f"It asks for {shown(lack.resource, asked)} of {lack.flavor}, and {missing} of that "
             "are in use. Who uses them could not be read.",
-            shortage=_shortage(lack, asked, None, ()),
+            shortage=describe_shortage(lack, asked, None, ()),
         )
         return
-    promised = _broken_promise(
+    promised = broken_promise(
         quota.used + asked, quota, queue_name, lack.flavor, lack.resource, index
     )
     if promised:
@@ -156,7 +89,7 @@ def _lent(
         f"Its team owns what it lacks: {shown(resource, lack.missing)} of {flavor} are lent"
         f"{_named(teams, resource)}.",
         "jobs of these teams end or shrink",
-        _shortage(lack, asked, quota, holders),
+        describe_shortage(lack, asked, quota, holders),
     )
 
 
@@ -170,7 +103,7 @@ def _limited(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:
         f"borrowed, and uses {shown(resource, quota.used)}; this job asks for "
         f"{shown(resource, asked)}.",
         "jobs of the team end or shrink, or an admin raises the borrowing limit",
-        _shortage(lack, asked, quota, holders),
+        describe_shortage(lack, asked, quota, holders),
     )
 
 
@@ -197,7 +130,7 @@ def _own_jobs_use_it(
         f"Team {quota.team} owns {shown(resource, quota.nominal)} of {flavor}, and its own jobs "
         f"use {shown(resource, quota.used)}{_named(holders, resource)}; {rule}.",
         "one of these jobs ends, or this job gets a higher priority class",
-        _shortage(lack, asked, quota, holders),
+        describe_shortage(lack, asked, quota, holders),
         _when_they_end(workload, lack, asked, quota, index),
     )
 
@@ -225,7 +158,7 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
         f"{shown(resource, quota.nominal)}, of which {shown(resource, quota.used)} are in use"
     )
     if quota.borrowing_limit == 0:
-        shortage = _shortage(lack, asked, quota, ())
+        shortage = describe_shortage(lack, asked, quota, ())
         return budget_used(quota.team, facts, shortage, index) or Cause(
             WaitReason.BORROWING_LIMIT,
             f"{facts}. The team borrows nothing (its sharing strategy).",
@@ -238,14 +171,14 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
             WaitReason.LENDING_LIMITS,
             f"{facts}. What is idle is not lent{_named(others.keepers, resource)}.",
             "jobs end, or an admin lets these teams lend",
-            _shortage(lack, asked, quota, others.keepers),
+            describe_shortage(lack, asked, quota, others.keepers),
         )
     return Cause(
         WaitReason.NO_IDLE_CAPACITY,
         f"{facts}. It lacks {shown(resource, lack.missing)}, and no quota that it could borrow is "
         f"idle{_named(others.users, resource)}.",
         "jobs of other teams end or shrink",
-        _shortage(lack, asked, quota, others.users),
+        describe_shortage(lack, asked, quota, others.users),
     )
 
 
@@ -287,28 +220,3 @@ def _named(holders: Sequence[Holder], resource: str) -> str:
     ]
     more = len(holders) - len(entries)
     return f" ({', '.join(entries)}{f' and {more} more' if more else ''})"
-
-
-def _own_quota(queue_name: str, flavor: str, resource: str, index: Index) -> QueueQuota | None:
-    if not index.snapshot.knows(CLUSTER_QUEUES):
-        return None
-    queue = index.queues.get(queue_name)
-    return queue_quota(queue, flavor, resource) if queue else None
-
-
-def _shortage(
-    lack: Lack, asked: int, quota: QueueQuota | None, holders: Sequence[Holder]
-) -> Shortage:
-    resource = lack.resource
-    limit = quota.borrowing_limit if quota else None
-    return Shortage(
-        resource,
-        lack.flavor,
-        asked=exact(resource, asked),
-        free=exact(resource, max(0, asked - lack.missing)),
-        missing=exact(resource, lack.missing),
-        owned=exact(resource, quota.nominal) if quota else "",
-        used=exact(resource, quota.used) if quota else "",
-        may_borrow=None if limit is None else exact(resource, limit),
-        holders=tuple(holders),
-    )

@@ -11,6 +11,7 @@ from cede.causes.cession import why_cession
 from cede.causes.facts import Cause, estimate, shown
 from cede.causes.index import PODS_READY_TIMEOUT, STRICT_FIFO, Index, requeue_at
 from cede.causes.kueue_message import Verdict
+from cede.causes.maximum import exceeds_maximum
 from cede.causes.queue import kueue_down, queue_problem
 from cede.causes.queue_quota import job_name
 from cede.causes.take_back import who_preempts
@@ -156,7 +157,7 @@ def _verdict(workload: Workload, index: Index) -> Iterator[Cause]:
             "pods on these nodes end, or the job's topology request becomes weaker",
         )
     elif verdict.excesses:
-        yield quota.exceeds_maximum(verdict.excesses[0], name, index)
+        yield exceeds_maximum(verdict.excesses[0], name, index)
     elif verdict.unmatched:
         yield Cause(
             WaitReason.NO_FLAVOR_MATCHES,

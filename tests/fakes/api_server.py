@@ -285,8 +285,7 @@ class ApiServer:
             return refusal(400, "BadRequest", "name must be provided")
         if path.namespace:
             metadata["namespace"] = path.namespace
-        created = self._store.write(path.collection, path.key, body, None)
-        return web.json_response(created, status=201)
+        return web.json_response(self._store.write(path.collection, path.key, body, None), status=201)
 
     def _delete(self, path: RequestPath, old: Json, options: Json) -> web.Response:
         if refused := conflict(path, old, (options or {}).get("preconditions", {})):

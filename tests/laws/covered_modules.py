@@ -59,6 +59,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/causes/test_size.py",
         "growth with and without idle quota is checked there",
     ),
+    "cede/causes/maximum.py": (
+        "tests/unit/cede_cli/causes/test_quota.py",
+        "what a queue may use at most is one of the causes there",
+    ),
     "cede/causes/queue_quota.py": (
         "tests/unit/cede_cli/causes/test_quota.py",
         "who holds what, and how much is kept, is checked there",
