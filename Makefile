@@ -55,7 +55,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/integration/test_raw_elastic.py tests/integration/test_governance_gang.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
-		tests/e2e/test_servers.py tests/e2e/test_monitoring.py \
+		tests/e2e/test_servers.py tests/e2e/test_monitoring.py tests/e2e/test_alerts.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py \
 		tests/e2e/test_cession.py tests/e2e/test_comeback.py tests/e2e/test_growth.py \
 		tests/e2e/test_local_cluster.py
@@ -103,7 +103,7 @@ test-integrations: setup-python  ## elastic_runtime beside transformers, lightni
 	@$(UV) venv -q --allow-existing $(INTEGRATIONS)
 	@$(UV) pip install -q --python $(INTEGRATIONS)/bin/python 'torch==2.15.*' \
 		'transformers==5.23.0' 'accelerate==1.15.0' 'lightning==2.6.6' 'diffusers==0.42.1' \
-		'peft==0.21.2' 'webdataset==1.0.2' 'torchdata==0.11.0' \
+		'peft==0.21.2' 'webdataset==1.0.2' 'torchdata==0.11.0' 'datasets==5.2.0' \
 		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
 	@$(INTEGRATIONS)/bin/python -m pytest -q tests/frameworks
 

@@ -90,7 +90,7 @@ class Client:
         place = "" if everywhere else self.namespace
         look = self._call(lambda client: read_jobs(client, place))
         _warn(look.warnings)
-        return look.rows
+        return look.facts
 
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or what happened to it, as `cede explain` says it.

@@ -2,15 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from cede.api import guards, names, private_quota, sizes
+from cede.api import guards, job_progress, names, private_quota, sizes
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
+    CONFIG_MAPS,
     DEPLOYMENTS,
     JOBS,
     LEADER_WORKER_SETS,
@@ -27,51 +28,13 @@ from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
 from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import controller, identity
 from cede.kube.client import Client
-from cede.kube.errors import ApiError, NotFound
+from cede.kube.errors import NotFound
+from cede.release_steps import Outcome, Steps, Tell
 
 STOP_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.5
 POD_SELECTOR = "app.kubernetes.io/part-of=cede"
 """Selects the pods of Cede's components, by their label in deploy/base."""
-Outcome = tuple[list[str], list[str]]
-"""(what was done, what failed), a sentence each."""
-Tell = Callable[[str], None]
-"""Shows a sentence while the command runs."""
-
-
-class Steps:
-    """Runs one step after the other. It skips objects that do not exist, and notes failures."""
-
-    def __init__(self, client: Client, tell: Tell) -> None:
-        self._client = client
-        self._tell = tell
-        self._told = ""
-        self.done = list[str]()
-        self.failed = list[str]()
-
-    async def patch(self, kind: Kind, key: Key, body: Json, result: str) -> None:
-        await self.run(self._client.patch(kind, key, body), f"{kind.kind} {key[1]}", result)
-
-    async def run(self, step: Awaitable[object], subject: str, result: str) -> None:
-        """Notes `result` when the step succeeds, or its error under the name `subject`."""
-        try:
-            await step
-        except NotFound:
-            return
-        except ApiError as error:
-            self.failed.append(f"{subject}: {error}")
-        else:
-            self.done.append(result)
-
-    def tell_once(self, sentence: str) -> None:
-        """Not again when it is the same as before."""
-        if sentence != self._told:
-            self._tell(sentence)
-        self._told = sentence
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.done, self.failed
 
 
 async def release(client: Client, tell: Tell) -> Outcome:
@@ -88,8 +51,8 @@ async def release(client: Client, tell: Tell) -> Outcome:
 async def uninstall(client: Client, tell: Tell) -> Outcome:
     """No component runs and no finalizer of ours is left afterwards: `kubectl delete -k` completes.
 
-    Jobs and quotas stay. An allocation has our finalizer until it is drained, and without the
-    quota_controller nothing else would remove it.
+    Jobs and quotas stay; the notes of their progress do not. An allocation has our finalizer until
+    it is drained, and without the quota_controller nothing else would remove it.
     """
     steps = Steps(client, tell)
     await _release(client, steps)
@@ -105,6 +68,7 @@ async def uninstall(client: Client, tell: Tell) -> Outcome:
         await _release(client, again)
         steps.failed += again.failed
         await _remove_finalizers(client, steps)
+        await _remove_progress(client, steps)
     else:
         steps.failed.append(
             f"pods in namespace {names.SYSTEM_NAMESPACE} still run after {STOP_TIMEOUT_S:.0f} s"
@@ -274,6 +238,19 @@ async def _pods_have_ended(client: Client) -> bool:
             return True
         await asyncio.sleep(POLL_INTERVAL_S)
     return False
+
+
+async def _remove_progress(client: Client, steps: Steps) -> None:
+    """What a scheduler that runs would note again."""
+    config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=job_progress.FIELDS)
+    for config_map in config_maps:
+        key = config_map.metadata.key
+        place = "/".join(key)
+        await steps.run(
+            client.delete(CONFIG_MAPS, key),
+            f"ConfigMap {place}",
+            f"ConfigMap {place}: deleted",
+        )
 
 
 async def _remove_finalizers(client: Client, steps: Steps) -> None:

@@ -116,9 +116,12 @@ def _target(cession: Cession, target: Target) -> Json:
 
 
 def _lost(status: TargetStatus) -> Json:
-    """The accelerator-seconds by kind, null where nobody knows; none if nobody knows the kinds."""
-    lost = [[*kind, value] for kind, value in status.lost_seconds.items()]
-    return {"uid": status.uid, "lost": lost} if lost else {"uid": status.uid}
+    """The accelerator-seconds by kind, null where nobody knows; empty for a job without
+    accelerators, and nothing at all if nobody knows the kinds."""
+    seconds = status.lost_seconds
+    if seconds is None:
+        return {"uid": status.uid}
+    return {"uid": status.uid, "lost": [[*kind, value] for kind, value in seconds.items()]}
 
 
 def _changed_fields(model: BaseModel) -> Json:

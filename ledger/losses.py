@@ -45,7 +45,7 @@ class Loss:
     lost_steps: int | None
     # of the job; empty if nothing was lost, and in records of earlier versions
     uid: str = ""
-    # by kind; empty if nothing was lost
+    # by kind; empty if nothing was lost of any
     works: tuple[Work, ...] = ()
 
     @property
@@ -107,6 +107,7 @@ def _loss(name: str, cession: Json, target: Json) -> Loss:
 def _works(target: Json) -> Iterable[Work]:
     if target["lostSteps"] == 0:
         return
-    # records of earlier versions have no hours
-    for type_name, resource, seconds in target.get("lost") or [(*NO_KIND, None)]:
+    # of records without hours, such as those of earlier versions
+    unknown = [(*NO_KIND, None)]
+    for type_name, resource, seconds in target.get("lost", unknown):
         yield Work((type_name, resource), None if seconds is None else round(seconds * SECOND))

@@ -15,7 +15,10 @@ UNALLOCATED = "(unallocated)"
 """In place of a team: capacity that is in no team's quota."""
 UNKNOWN = "unknown"
 LOST = ("lost", "unknown_losses")
-CLAIMANT = ("targets", "stopped", "lost_steps", "lost_hours", "unknown_losses")
+CLAIMANT = (
+    *("targets", "stopped", "lost_steps", "unknown_steps"),
+    *("lost_hours", "unknown_losses"),
+)
 LOSS = (
     *("released", "cession", "team", "job", "claimant", "claimant_job", "how"),
     *("from_size", "to_size", "lost_steps"),
@@ -214,19 +217,21 @@ def by_claimant(sums: MonthSums) -> list[Row]:
         values["targets"] += 1
         values["stopped"] += loss.how == "Stop"
         values["lost_steps"] += loss.lost_steps or 0
+        values["unknown_steps"] += int(loss.lost_steps is None)
         values["lost"] += sum(work.lost or 0 for work in loss.works)
         values["unknown_losses"] += int(loss.lost is None)
     return [_claimant(*key, values) for key, values in sorted(claimants.items())]
 
 
 def _claimant(team: str, job: str, values: Counter[str]) -> Row:
-    is_unknown = values["unknown_losses"] and not values["lost_steps"]
+    is_unknown = values["unknown_steps"] and not values["lost_steps"]
     return {
         "claimant": team,
         "claimant_job": job,
         "targets": str(values["targets"]),
         "stopped": str(values["stopped"]),
         "lost_steps": UNKNOWN if is_unknown else str(values["lost_steps"]),
+        "unknown_steps": str(values["unknown_steps"]),
         "lost_hours": _lost(values)["lost"],
         "unknown_losses": str(values["unknown_losses"]),
     }

@@ -40,6 +40,8 @@ from cede.api.policy import ClusterPolicy, Preemption
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.expectations import Expectations
+from cede.kueue_settings import config as kueue_config
+from cede.kueue_settings.config import KueueInstallation
 from quota_controller import leftovers
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
@@ -48,8 +50,7 @@ from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.plan import Snapshot, make_plan
 from quota_controller.kubernetes_version import KubernetesVersion
 from quota_controller.root_key import RootKey
-from quota_controller.status import kueue_config, lease_watchdog
-from quota_controller.status.kueue_config import KueueInstallation
+from quota_controller.status import lease_watchdog
 from quota_controller.status_writer import StatusWriter
 
 P = TypeVar("P")

@@ -31,6 +31,8 @@ KUEUE_CONFIGURED = Gauge(
     "cede_kueue_configured",
     "0 while Kueue's settings are known not to be as the ClusterPolicy needs them.",
 )
+# without a policy nothing is known to be wrong
+KUEUE_CONFIGURED.set(1)
 BUDGET_HOURS = Gauge(
     "cede_budget_hours",
     "Budget of a team, in accelerator-hours a month, by limit: soft or hard.",
@@ -78,9 +80,9 @@ class StatusWriter:
             for allocation in snapshot.allocations
         )
         status = policy_status(plan, snapshot, write_problems, now)
+        kueue = condition(status.conditions, policy_conditions.KUEUE_CONFIGURED) if status else None
+        KUEUE_CONFIGURED.set(kueue is None or kueue["status"] != "False")
         if snapshot.policy and status:
-            kueue = condition(status.conditions, policy_conditions.KUEUE_CONFIGURED)
-            KUEUE_CONFIGURED.set(kueue is None or kueue["status"] != "False")
             await self._write(POLICIES, snapshot.policy, status, now)
         await self._report_edits(snapshot, reverted_edits, now)
 

@@ -23,6 +23,7 @@ from scheduler.announcer import Announcer
 from scheduler.controller import Controller
 from scheduler.leader_clock import LeaderClock
 from scheduler.plan import plan
+from scheduler.progress_writer import ProgressWriter
 from scheduler.simulate import cli as simulation
 from scheduler.snapshot import snapshot
 
@@ -100,9 +101,11 @@ async def run(client: Client, flags: service.Flags) -> None:
     clock = LeaderClock()
     controller = Controller(client, asyncio.Event(), clock)
     announcer = Announcer(client, clock, controller.look_around)
+    progress = ProgressWriter(client, clock, controller.look_at_runtimes)
     async with controller.runtimes, asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.listen())
         tasks.create_task(announcer.run())
+        tasks.create_task(progress.run())
         await service.run_replica(controller, client, flags, LEADERSHIP)
 
 

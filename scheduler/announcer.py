@@ -4,9 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from prometheus_client import Gauge
+
 from cede.api import names
 from cede.api.kueue import Job
 from cede.api.objects import WORKLOADS
+from cede.api.wait_reasons import WaitReason
 from cede.api.written_workload import WrittenWorkload
 from cede.causes.index import Index
 from cede.causes.snapshot import Snapshot
@@ -29,6 +32,12 @@ from scheduler.wait_events import (
 )
 
 log = logging.getLogger("scheduler.announcer")
+WAITING = Gauge(
+    "cede_waiting_jobs",
+    "Jobs of teams that wait or are stopped, by the first reason that `cede explain` gives a "
+    "member. A job is explained again within minutes.",
+    ["reason"],
+)
 
 
 class Announcer:
@@ -61,12 +70,14 @@ class Announcer:
         """One round, if we lead."""
         if not self._clock.leads:
             self._known = {}
+            show_waiting({})
             return
         now = self._clock.now()
         snapshot, jobs = self._look()
         known, led_since = self._known, self._clock.led_since
         result = await run_in_thread(lambda: next_round(snapshot, jobs, known, now, led_since))
         self._known = result.known
+        show_waiting(result.counts)
         self._report(result)
         refused = list[str]()
         for event in result.events:
@@ -121,3 +132,10 @@ class Announcer:
             log.warning("event not written", extra=facts | {"error": str(error)})
             return False
         return True
+
+
+def show_waiting(counts: Mapping[WaitReason, int]) -> None:
+    """There are none of other reasons."""
+    WAITING.clear()
+    for reason, count in counts.items():
+        WAITING.labels(reason).set(count)

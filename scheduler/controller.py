@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from cede.api import names
@@ -20,6 +20,7 @@ from scheduler.apply import Applier
 from scheduler.leader_clock import LeaderClock
 from scheduler.metrics import PASS_SECONDS, PLAN_FAULTS, SNAPSHOT_AGE, CessionMetrics
 from scheduler.plan import Plan, plan
+from scheduler.progress_notes import Report
 from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.snapshot import overdue, snapshot
@@ -72,6 +73,7 @@ class Controller:
         self._has_polled = False
         # by the event loop's clock
         self._followed_at = float("-inf")
+        self._followed: Sequence[Endpoint] = ()
         self._metrics = CessionMetrics()
         # two threads may take a snapshot
         self._memory = snapshot.Memory()
@@ -159,6 +161,20 @@ class Controller:
         )
         return around, self._objects["jobs"].all()
 
+    def look_at_runtimes(self) -> list[Report]:
+        """What is known of the runtimes of all elastic jobs that have quota."""
+        statuses, observations = self.runtimes.statuses(), self.runtimes.observations()
+        return [
+            Report(
+                job=endpoint.job,
+                uid=endpoint.uid,
+                has_pods=bool(endpoint.addresses),
+                status=statuses.get(endpoint.uid),
+                observed=observations.get(endpoint.uid),
+            )
+            for endpoint in self._followed
+        ]
+
     async def poll_runtimes(self) -> None:
         """Afterwards every runtime has answered once, or failed to in time."""
         await self._root_key.refresh()
@@ -191,7 +207,8 @@ class Controller:
         self._follow_jobs_of(await run_in_thread(lambda: self._take(objects)))
 
     def _follow_jobs_of(self, current: Snapshot) -> None:
-        self.runtimes.follow(_endpoints(current))
+        self._followed = _endpoints(current)
+        self.runtimes.follow(self._followed)
         self._followed_at = asyncio.get_running_loop().time()
 
     def _decide(
@@ -238,7 +255,7 @@ class Controller:
         await self._applier.apply(note for note in decision.notices if note not in last.notices)
 
 
-def _endpoints(current: Snapshot) -> Iterable[Endpoint]:
+def _endpoints(current: Snapshot) -> Sequence[Endpoint]:
     """The runtimes of all elastic jobs."""
     targets = {
         target.uid

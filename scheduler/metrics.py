@@ -9,12 +9,14 @@ from collections import Counter as Amounts
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from cede.api.cession import Cession, Target
+from cede.api.cession import ENDED, Cession, Target
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix
+from cede.api.reasons import CessionReason
 from cede.api.resources import FlavorResource
 from scheduler.cession.target_progress import find_job
 from scheduler.cession.unsaved_work import unsaved_seconds
@@ -26,6 +28,9 @@ SECONDS_OF_COMPUTING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 CESSIONS = Counter(
     "cede_cessions_total", "Cessions that ended, by outcome and reason.", ["outcome", "reason"]
 )
+# to Prometheus, a series that begins at 1 has not increased
+for _phase, _reason in product(ENDED, CessionReason):
+    CESSIONS.labels(_phase, _reason)
 OPEN_CESSIONS = Gauge("cede_open_cessions", "Cessions whose preemptor is not admitted yet.")
 SECONDS_TO_OWNER = Histogram(
     "cede_seconds_to_owner",
@@ -190,7 +195,7 @@ def _count_work(status: TargetStatus, at_stake: _AtStake | None) -> None:
     """What the target has lost; or what it has not, although a kill would have lost it."""
     if status.lost_steps:
         LOST_STEPS.inc(status.lost_steps)
-        for resource, seconds in _by_resource(status.lost_seconds).items():
+        for resource, seconds in _by_resource(status.lost_seconds or {}).items():
             LOST_SECONDS.labels(resource).inc(seconds)
     elif status.cededTime and at_stake:
         KEPT_STEPS.inc(at_stake.steps)

@@ -4,9 +4,9 @@ An event costs a request and a place in etcd for an hour, and there may be 10,00
 explains a bounded number of them, and records a bounded number of events.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
 from cede.api import names
@@ -127,6 +127,8 @@ class Round:
     # by the identity of the job
     known: Mapping[str, Known]
     faults: tuple[Fault, ...] = ()
+    # jobs that wait or are stopped, by their first cause; without those that were not explained yet
+    counts: Mapping[WaitReason, int] = field(default_factory=dict)
 
 
 def next_round(
@@ -148,7 +150,7 @@ def next_round(
         for uid, entry in known.items()
         if uid in waiting or now - entry.recorded_at < MIN_INTERVAL_S
     }
-    due = list[tuple[str, Sequence[Cause]]]()
+    due = dict[str, Sequence[Cause]]()
     for uid in _to_explain(waiting, result, now, led_since):
         namespace = waiting[uid].namespace
         if namespace not in indexes:
@@ -157,13 +159,15 @@ def next_round(
         is_new = waiting[uid].began >= led_since
         result[uid] = _explained(result.get(uid, Known(is_new=is_new)), causes, now)
         if causes and result[uid].is_due(now):
-            due.append((uid, causes))
-    due.sort(key=lambda entry: result[entry[0]].turn)
+            due[uid] = causes
     events = list[WaitEvent]()
-    for uid, causes in due[:MAX_EVENTS]:
+    for uid in _in_turn(due, waiting, result)[:MAX_EVENTS]:
+        causes = due[uid]
         events.append(wait_event(waiting[uid], causes, now))
         result[uid] = replace(result[uid], recorded=causes[0].reason, recorded_at=now)
-    return Round(tuple(events), result, tuple(faults.all))
+    reasons = (result[uid].reason for uid in waiting if uid in result)
+    counts = Counter(reason for reason in reasons if reason)
+    return Round(tuple(events), result, tuple(faults.all), counts)
 
 
 def _to_explain(
@@ -171,8 +175,8 @@ def _to_explain(
 ) -> list[str]:
     """Those whose turn it is to get an event, so that no new one waits until all are explained
     again. Then those that were explained longest ago, of which the new ones come first."""
-    due = (uid for uid in waiting if uid in known and known[uid].is_due(now))
-    first = dict.fromkeys(nsmallest(MAX_DUE, due, key=lambda uid: known[uid].turn))
+    due = [uid for uid in waiting if uid in known and known[uid].is_due(now)]
+    first = dict.fromkeys(_in_turn(due, waiting, known)[:MAX_DUE])
 
     def since(uid: str) -> tuple[float, bool]:
         if uid in known:
@@ -181,6 +185,21 @@ def _to_explain(
 
     others = (uid for uid in waiting if uid not in first)
     return [*first, *nsmallest(MAX_EXPLAINED - len(first), others, key=since)]
+
+
+def _in_turn(
+    uids: Iterable[str], waiting: Mapping[str, Waiting], known: Mapping[str, Known]
+) -> list[str]:
+    """The first of each team before the second of any: the jobs of a team with very many keep no
+    other team waiting."""
+    counts = defaultdict[str, int](int)
+    places = list[tuple[int, str]]()
+    for uid in sorted(uids, key=lambda uid: known[uid].turn):
+        namespace = waiting[uid].namespace
+        places.append((counts[namespace], uid))
+        counts[namespace] += 1
+    places.sort(key=lambda place: place[0])
+    return [uid for _, uid in places]
 
 
 def not_recorded(known: Mapping[str, Known], uids: Iterable[str]) -> Mapping[str, Known]:

@@ -7,7 +7,7 @@ from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_defaults import prepare_new, prepare_updated
 from webhook.elastic_job import is_elastic
-from webhook.failure_policy import without_ignored_failures
+from webhook.failure_policy import with_short_delay
 from webhook.gentle_stop import give_time_to_save
 from webhook.job_sets import prepare_job_set
 from webhook.json_fields import ensure_dict, get_dict, get_group_kind, get_label
@@ -32,7 +32,7 @@ def apply_defaults(request: AdmissionRequest) -> Json:
     is_child = is_child_of_train_job(request)
     if is_controlled_pod(request.object):
         is_new = request.old is None
-        return without_ignored_failures(request.object) if is_new else request.object
+        return with_short_delay(request.object) if is_new else request.object
     if not is_child and not is_in_scope(request):
         return request.object
     job = deepcopy(request.object)

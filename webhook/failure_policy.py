@@ -1,11 +1,14 @@
 """PURE. Which ends of an elastic Job's pods are no failures, and how soon a pod is made again."""
 
-from cede.api.names import IGNORED_FAILURES
+from cede.api.names import IGNORED_FAILURES, INDEX_FAILURES, POD_INDEX, SHORT_BACK_OFF
 from cede.api.objects import Json
 from elastic_runtime.contract import IGNORED_EXIT_CODES
-from webhook.json_fields import get_dict, get_dicts
+from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
 
+LIMIT = "backoffLimitPerIndex"
 NO_LIMIT = 2**31 - 1
+COUNTS_WITH_SHORT_DELAY = ("0", "1")
+"""The failures of an index after which its next pod is made within 20 s."""
 
 
 def make_failure_policy(own_policy: Json, container: str, exit_codes: list[int]) -> Json:
@@ -42,22 +45,42 @@ def count_delays_per_index(spec: Json) -> None:
     trains for weeks would wait 600 s after some lost nodes. With a limit for each index, it counts
     the failures of each index alone (Kubernetes: pkg/controller/job/backoff_utils.go).
 
-    The limit itself is never reached: `backoffLimit` stays the one that counts.
+    The limit itself is never reached: `backoffLimit` stays the one that counts. A user's own limit
+    stays, and then the pods do not have the annotation that lets `with_short_delay` lower a count.
     """
-    spec.setdefault("backoffLimitPerIndex", NO_LIMIT)
+    if LIMIT in spec:
+        return
+    spec[LIMIT] = NO_LIMIT
+    ensure_dict(spec, "template", "metadata", "annotations")[SHORT_BACK_OFF] = "true"
 
 
-def without_ignored_failures(pod: Json) -> Json:
-    """A pod that the Job controller makes again, as the first of its index after an ignored failure
-    would be. The count of an index is an annotation of its newest pod, which nothing else resets:
-    after six lost nodes pod 0, without which no stopped job starts, would come back after 600 s.
+def keep_delays_per_index(spec: Json, old_spec: Json) -> None:
+    """Restores what `count_delays_per_index` gave, and what an older version of it did not give:
+    neither field can be changed."""
+    if LIMIT in old_spec:
+        spec.setdefault(LIMIT, old_spec[LIMIT])
+    if value := get_annotation(get_dict(old_spec, "template"), SHORT_BACK_OFF):
+        ensure_dict(spec, "template", "metadata", "annotations").setdefault(SHORT_BACK_OFF, value)
 
-    Failures that are not ignored keep their delays, and `backoffLimit` ends the Job.
+
+def with_short_delay(pod: Json) -> Json:
+    """A pod that the Job controller makes again, without the failures that were ignored: as far as
+    they delay it, the next pod of its index is made after 10 s.
+
+    Pod 0 counts one other failure at most, so that the next one is made within 20 s: without it no
+    stopped job starts. Other pods keep their delays, because the job trains on without them, and
+    `backoffLimit`, which counts every failure that is not ignored, would end it sooner.
+
+    The counts of an index are annotations of its newest pod, which nothing else resets: after six
+    lost nodes pod 0 would come back after 600 s.
     """
     annotations = get_dict(pod, "metadata", "annotations")
-    if IGNORED_FAILURES not in annotations:
-        return pod
     kept = {name: value for name, value in annotations.items() if name != IGNORED_FAILURES}
+    has_short_delay = SHORT_BACK_OFF in kept and kept.get(POD_INDEX) == "0"
+    if has_short_delay and kept.get(INDEX_FAILURES, "0") not in COUNTS_WITH_SHORT_DELAY:
+        kept[INDEX_FAILURES] = COUNTS_WITH_SHORT_DELAY[-1]
+    if kept == annotations:
+        return pod
     return {**pod, "metadata": {**pod["metadata"], "annotations": kept}}
 
 

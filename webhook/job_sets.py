@@ -6,7 +6,7 @@ from cede.api import sizes
 from cede.api.names import ELASTIC_POD, PEERS_SERVICE, SIZES
 from cede.api.objects import Json
 from webhook.elastic_job import as_count
-from webhook.failure_policy import count_delays_per_index
+from webhook.failure_policy import count_delays_per_index, keep_delays_per_index
 from webhook.gentle_stop import pod_grace_s
 from webhook.json_fields import (
     ensure_dict,
@@ -28,13 +28,13 @@ RESTART_POLICY = "Never"
 def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
     """Each Job whose pods have the label `cede.dev/elastic` gets what the runtime needs, for the
     number of pods that it has. An update gets it again: the pods cannot be changed."""
-    old_jobs = {str(item.get("name")): item for item in _replicated(old)}
+    old_jobs = {str(item.get("name")): get_dict(item, "template") for item in _replicated(old)}
     for item in _replicated(job_set):
         job = get_dict(item, "template")
         if old is None:
             env = _choose(job_set, job, team)
         else:
-            env = read_env(get_dict(old_jobs.get(str(item.get("name"))), "template"))
+            env = read_env(get_dict(old_jobs, str(item.get("name"))))
         if env is None or not _starts_runtime(job):
             continue
         spec = get_dict(job, "spec")
@@ -43,7 +43,10 @@ def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
         # `job_set_complaints` refused it; users of a TrainJob cannot change that of its runtime
         pod["restartPolicy"] = RESTART_POLICY
         spec.setdefault("backoffLimit", BACKOFF_LIMIT)
-        count_delays_per_index(spec)
+        if old is None:
+            count_delays_per_index(spec)
+        else:
+            keep_delays_per_index(spec, get_dict(old_jobs, str(item.get("name")), "spec"))
         prepare_pods(job, env)
         # otherwise the pods would have the JobSet's own, in which nobody looks for them
         ensure_dict(job_set, "spec", "network")["subdomain"] = PEERS_SERVICE

@@ -12,6 +12,7 @@ POD = ("", "Pod")
 JOB_SET = ("jobset.x-k8s.io", "JobSet")
 TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob")
 DEPLOYMENT = ("apps", "Deployment")
+STATEFUL_SET = ("apps", "StatefulSet")
 LEADER_WORKER_SET = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 APP_WRAPPER = ("workload.codeflare.dev", "AppWrapper")
 JOBS = frozenset(
@@ -38,7 +39,7 @@ with its owner, and the rules do not apply to it."""
 SERVING = frozenset(
     {
         DEPLOYMENT,
-        ("apps", "StatefulSet"),
+        STATEFUL_SET,
         LEADER_WORKER_SET,
     }
 )

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from cede.api.names import (
     ELASTIC_JOB,
     LOCAL_QUEUE,
-    PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
     QUEUE_NAME,
     SIZES,
@@ -24,11 +23,11 @@ from webhook.kinds import (
     get_label_by_path,
     get_pod_templates,
     is_controlled_pod,
-    is_controller_account,
     is_controller_forged,
     is_in_scope,
     is_running,
 )
+from webhook.kueue_marks import mark_complaints
 from webhook.node_fit import pod_size_complaints
 from webhook.runtime_injection import runtime_complaints
 from webhook.servers import is_server, server_complaints
@@ -50,13 +49,13 @@ def complaints(request: AdmissionRequest) -> list[str]:
         return []
     current = [
         *_object_complaints(request.object, request.old, request.team),
-        *_prebuilt_complaints(request.object, request.user, request.team),
+        *mark_complaints(request.object, request.user, request.team),
     ]
     if request.old is None:
         return current
     previous = {
         *_object_complaints(request.old, None, request.team),
-        *_prebuilt_complaints(request.old, request.user, request.team),
+        *mark_complaints(request.old, request.user, request.team),
     }
     return [
         *(complaint for complaint in current if complaint not in previous),
@@ -151,23 +150,6 @@ def _raw_elastic_complaints(job: Json) -> Iterator[str]:
             f"metadata.annotations[{ELASTIC_JOB}] is not supported without Cede: remove it, and "
             f"name the sizes of a batch/v1 Job in {SIZES}"
         )
-
-
-def _prebuilt_complaints(job: Json, user: str, team: Team) -> Iterator[str]:
-    """Kueue would take the Workload of a server for that of this job, and end it where they differ:
-    the pods of the server would run on without quota (pkg/controller/jobframework/reconciler.go,
-    ensureOneWorkload). Kueue itself sets the name: on pods of its servers, and with MultiKueue."""
-    if is_controlled_pod(job) or is_controller_account(user, team.controller_namespaces):
-        return
-    # a pod is its own template
-    for path, part in {"": job, **dict(get_pod_templates(job))}.items():
-        for place in ("labels", "annotations"):
-            if PREBUILT_WORKLOAD in get_dict(part, "metadata", place):
-                field_path = f"{path}.metadata.{place}".removeprefix(".")
-                yield (
-                    f"{field_path}[{PREBUILT_WORKLOAD}] names the Workload of another job, which "
-                    f"is not supported: remove it, and Kueue makes one for this job"
-                )
 
 
 def _queue_complaints(job: Json, team: Team) -> Iterator[str]:

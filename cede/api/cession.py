@@ -1,9 +1,10 @@
 """PURE. The Cession API: the record of one preemption, written by the scheduler only."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
+from cede.api.alternative import MAX_ALTERNATIVES, Alternative, How
 from cede.api.cession_status import MAX_TARGETS, CessionStatus, TargetStatus
 from cede.api.crd_schema import ATOMIC, Column, Crd
 from cede.api.objects import CESSIONS, Meta
@@ -93,7 +94,7 @@ class Target(BaseModel):
     queue: str = Field(max_length=253, description="The ClusterQueue that admitted the job.")
     fromSize: int = Field(description="The number of pods at the time of planning.")
     toSize: int = Field(description="The number of pods afterwards; 0 if it is stopped or drained.")
-    how: Literal["Shrink", "Drain", "Stop"] = Field(
+    how: How = Field(
         description=(
             "Shrink: the job keeps training with fewer pods. Drain: this pod of a server ends, and "
             "the server has one replica less. Stop: Kueue stops the job and admits it again later; "
@@ -144,6 +145,15 @@ class CessionSpec(BaseModel):
     )
     why: str = Field(
         default="", max_length=2048, description="The plan and its reason in one sentence."
+    )
+    alternatives: list[Alternative] = Field(
+        default_factory=list,
+        max_length=MAX_ALTERNATIVES,
+        json_schema_extra=ATOMIC,
+        description=(
+            "For the targets whose part of the plan costs most, three at most each time targets "
+            "were chosen: what would have been done without them, and at what cost."
+        ),
     )
 
 

@@ -75,6 +75,17 @@ class TargetStatus(BaseModel):
             "job that is stopped loses it. Empty if the job had ceded and saved all."
         ),
     )
+    withoutAccelerators: bool = Field(
+        default=False,
+        description="True if the job has no accelerators, so that it loses no time of any.",
+    )
+    completed: bool = Field(
+        default=False,
+        description=(
+            "True if the Job was Complete when it released its capacity, and this Cession had "
+            "neither resized nor stopped it: it lost nothing."
+        ),
+    )
     resizeRequestedTime: str = Field(
         default="",
         max_length=32,
@@ -131,21 +142,24 @@ class TargetStatus(BaseModel):
     def lost_steps(self) -> int | None:
         """Steps that the job has to repeat; None: not known.
 
-        A job that ceded and trains on has lost nothing. One that was stopped continues from what
-        it had saved, as far as it reported that.
+        A job that ceded and trains on has lost nothing, and one that completed has nothing to
+        repeat. One that was stopped continues from what it had saved, as far as it reported that.
         """
-        if self.cededTime and not self.stopped:
+        if self.completed or (self.cededTime and not self.stopped):
             return 0
         if not self.cededTime and not (self.stopped and self.step):
             return None
         return max(0, self.step - self.durableStep)
 
     @property
-    def lost_seconds(self) -> dict[FlavorResource, float | None]:
+    def lost_seconds(self) -> dict[FlavorResource, float | None] | None:
         """Seconds of one accelerator that the job has to repeat, for each kind that it had; None:
-        not known. Empty if nothing was lost, or if not even the kinds are known."""
-        if self.lost_steps == 0:
+        not known. Empty if nothing was lost; None in place of all if not even the kinds are
+        known."""
+        if self.lost_steps == 0 or self.withoutAccelerators:
             return {}
+        if not self.unsaved:
+            return None
         is_known = self.lost_steps is not None
         return {
             (work.flavor, work.resource): float(work.seconds) if is_known and work.seconds else None

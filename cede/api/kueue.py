@@ -39,6 +39,8 @@ class WorkloadSpec:
     priority: int = 0
     priorityClassRef: PriorityClassRef | None = None
     podSets: tuple[PodSet, ...] = ()
+    # 0: Kueue does not end it
+    maximumExecutionTimeSeconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class WorkloadStatus:
     reclaimablePods: tuple[ReclaimablePod, ...] = ()
     requeueState: RequeueState | None = None
     admissionChecks: tuple[AdmissionCheck, ...] = ()
+    # before its present admission
+    accumulatedPastExecutionTimeSeconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +234,12 @@ class Job:
     status: JobStatus = field(default_factory=JobStatus)
 
     @property
+    def is_complete(self) -> bool:
+        return is_true(self.status.conditions, "Complete")
+
+    @property
     def has_ended(self) -> bool:
-        return any(is_true(self.status.conditions, type_) for type_ in ("Complete", "Failed"))
+        return self.is_complete or is_true(self.status.conditions, "Failed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,12 @@ ELASTIC_POD = "cede.dev/elastic"
 The webhook writes it; in a JobSet its user does, and the webhook reads it. The Service
 `PEERS_SERVICE` and an admission policy select pods by it.
 """
+SHORT_BACK_OFF = "cede.dev/short-back-off"
+"""Annotation `true` of the pods of an elastic job whose user set no backoffLimitPerIndex: its pod 0
+need not count all its failures, and is made again within 20 s.
+
+The webhook writes it, and reads it when a pod is made again.
+"""
 SURPLUS_OF = "cede.dev/surplus-of"
 """Annotation of an elastic Job that is the surplus of a JobSet or TrainJob: which (surplus.py).
 
@@ -216,6 +222,7 @@ does not change for `watchdogSeconds`.
 """
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
+DASHBOARD = "cede-dashboard"
 LEDGER = "cede-ledger"
 """The ledger's Lease, Deployment, Service, service account, and the ConfigMap of its notes."""
 LEDGER_NOTES = (SYSTEM_NAMESPACE, LEDGER)
@@ -229,6 +236,13 @@ MONTH_USE = "month-use"
 """Key in the ConfigMap `LEDGER`: what teams with a budget have used in this month, as JSON.
 
 The ledger writes it, and the quota_controller reads it (cede.api.budget).
+"""
+
+PROGRESS = "cede-progress"
+"""The ConfigMap in a team's namespace that says how far its elastic jobs are.
+
+The scheduler writes it, and deletes it with the last of these jobs. People read it, by `cede jobs`
+and the page; nothing is decided by it, so it does no harm that members may write it.
 """
 
 # each is a field manager, an event source, a Deployment and a service account
@@ -246,12 +260,17 @@ PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
 ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 POD_GROUP = "kueue.x-k8s.io/pod-group-name"
+SUSPENDING_PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+MULTIKUEUE_ORIGIN = "kueue.x-k8s.io/multikueue-origin"
 POD_WORKLOAD = "kueue.x-k8s.io/workload"
 POD_SLICE = "kueue.x-k8s.io/workload-slice-name"
 JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
 POD_JOB_NAME = "batch.kubernetes.io/job-name"
 POD_JOB_UID = "batch.kubernetes.io/controller-uid"
 POD_INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+"""Annotation of a pod: how many before it with its index failed. The Job controller delays the next
+one by it, and compares it with backoffLimitPerIndex."""
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 """Annotation of a pod: how many before it with its index failed and were ignored. The Job
 controller delays the next one by it."""

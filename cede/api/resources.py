@@ -21,6 +21,8 @@ Quota = Counter[FlavorResource]
 `need` fits into `free` if `need <= free`; `need - free` is what is missing.
 """
 
+NOT_ACCELERATORS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+
 _SUFFIX = {
     "": Decimal(1),
     "m": Decimal("0.001"),

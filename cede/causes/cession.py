@@ -9,6 +9,7 @@ from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix_or_zero
 from cede.api.reasons import CessionPhase, CessionReason
 from cede.api.wait_reasons import WaitReason
+from cede.causes.alternatives import alternative_to
 from cede.causes.cessions import job_of, target_text
 from cede.causes.facts import Cause, Estimate, estimate
 
@@ -83,8 +84,11 @@ class Taken:
     lost_steps: int | None
     # it was resized or stopped when its grace had passed
     forced: bool
-    # the scheduler's plan in its own words, with what it compared
+    # the scheduler's plan in its own words
     plan: str
+    # what would have been done without it, at what cost, and why that was not done; empty for all
+    # but the few targets of a Cession for which that was recorded
+    alternative: str
 
 
 def taken_from(uid: str, cessions: Iterable[Cession]) -> list[Taken]:
@@ -116,6 +120,7 @@ def _taken(cession: Cession, target: Target, status: TargetStatus) -> Taken:
         lost_steps=cession.lost_steps(target),
         forced=bool(status.forcedTime),
         plan=cession.spec.why,
+        alternative=alternative_to(cession, target.uid),
     )
 
 

@@ -8,6 +8,10 @@ from cede.causes.index import Index
 def idle_in_cohort(queue_name: str, index: Index) -> Quota:
     """By flavor and resource: all quota minus all reservations, without regard to limits. So what
     a job may have is never more. Without the queue: nothing is known."""
+    return index.once(("idle", queue_name), lambda: _idle_in_cohort(queue_name, index))
+
+
+def _idle_in_cohort(queue_name: str, index: Index) -> Quota:
     own = index.queues.get(queue_name)
     if own is None:
         return Quota()

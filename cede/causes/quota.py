@@ -1,6 +1,7 @@
 """PURE. Why a job does not fit into its queue: who has what it lacks, and under which rule."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Workload
@@ -10,7 +11,7 @@ from cede.api.resources import amount
 from cede.api.wait_reasons import WaitReason
 from cede.causes.amounts import requests
 from cede.causes.budget import budget_used
-from cede.causes.facts import Cause, Holder, Shortage, exact, shown
+from cede.causes.facts import Cause, Estimate, Holder, Shortage, estimate, exact, shown
 from cede.causes.index import Index
 from cede.causes.kueue_message import Excess, Lack
 from cede.causes.queue_quota import (
@@ -21,12 +22,17 @@ from cede.causes.queue_quota import (
     team_holders,
 )
 from cede.causes.take_back import starts_of, why_no_take_back
+from cede.causes.time_limits import freed_by
 
 OWN = "uses the team's own quota"
 BORROWS = "borrows"
 OF_BORROWER = "is a job of a team that borrows"
 OWNS = "uses its own quota"
 KEEPS = "does not lend it"
+TIME_LIMITS = (
+    "the maximum execution times of the team's jobs, and graceSeconds of the policy, if no job "
+    "comes before this one"
+)
 
 
 # --- more than there may ever be ------------------------------------------------------------------
@@ -192,13 +198,28 @@ def _own_jobs_use_it(
         f"use {shown(resource, quota.used)}{_named(holders, resource)}; {rule}.",
         "one of these jobs ends, or this job gets a higher priority class",
         _shortage(lack, asked, quota, holders),
+        _when_they_end(workload, lack, asked, quota, index),
     )
+
+
+def _when_they_end(
+    workload: Workload, lack: Lack, asked: int, quota: QueueQuota, index: Index
+) -> Estimate | None:
+    """For the first in its queue: when what its team owns is free, or taken back from others."""
+    pending = index.pending.get(quota.team, ())
+    if not pending or pending[0].metadata.uid != workload.metadata.uid:
+        return None
+    needed = quota.used + asked - quota.nominal
+    latest = freed_by(quota.team, lack.flavor, lack.resource, needed, index)
+    policy = index.snapshot.policy
+    if not latest or policy is None:
+        return None
+    return estimate(TIME_LIMITS, latest=latest + policy.spec.preemption.graceSeconds)
 
 
 def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:
     """It would have to borrow."""
     resource, flavor = lack.resource, lack.flavor
-    others = others_in_cohort(quota, flavor, resource, index)
     facts = (
         f"It asks for {shown(resource, asked)} of {flavor}, and its team owns "
         f"{shown(resource, quota.nominal)}, of which {shown(resource, quota.used)} are in use"
@@ -211,24 +232,44 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
             "jobs of the team end, or an admin lets the team borrow",
             shortage,
         )
-    kept = [(other, other.kept) for other in others if other.kept]
-    if sum(idle for _, idle in kept) >= lack.missing:
-        holders = list(team_holders(kept, resource, KEEPS))
+    others = _others_of(quota, flavor, resource, index)
+    if others.kept >= lack.missing:
         return Cause(
             WaitReason.LENDING_LIMITS,
-            f"{facts}. What is idle is not lent{_named(holders, resource)}.",
+            f"{facts}. What is idle is not lent{_named(others.keepers, resource)}.",
             "jobs end, or an admin lets these teams lend",
-            _shortage(lack, asked, quota, holders),
+            _shortage(lack, asked, quota, others.keepers),
         )
-    users = [(other, other.used) for other in others if other.used]
-    holders = list(team_holders(users, resource, OWNS))
     return Cause(
         WaitReason.NO_IDLE_CAPACITY,
         f"{facts}. It lacks {shown(resource, lack.missing)}, and no quota that it could borrow is "
-        f"idle{_named(holders, resource)}.",
+        f"idle{_named(others.users, resource)}.",
         "jobs of other teams end or shrink",
-        _shortage(lack, asked, quota, holders),
+        _shortage(lack, asked, quota, others.users),
     )
+
+
+@dataclass(frozen=True)
+class _Others:
+    """The other teams of a Cohort: what they keep idle, who keeps it, and who uses theirs."""
+
+    kept: int
+    keepers: Sequence[Holder]
+    users: Sequence[Holder]
+
+
+def _others_of(quota: QueueQuota, flavor: str, resource: str, index: Index) -> _Others:
+    def compute() -> _Others:
+        others = others_in_cohort(quota, flavor, resource, index)
+        kept = [(other, other.kept) for other in others if other.kept]
+        users = [(other, other.used) for other in others if other.used]
+        return _Others(
+            sum(idle for _, idle in kept),
+            list(team_holders(kept, resource, KEEPS)),
+            list(team_holders(users, resource, OWNS)),
+        )
+
+    return index.once(("others", quota.team, flavor, resource), compute)
 
 
 # --- texts ----------------------------------------------------------------------------------------

@@ -28,16 +28,17 @@ def desired_size(job: Job) -> int | None:
 def why_it_is_small(
     workload: Workload, job: Job, taken: Sequence[Taken], index: Index
 ) -> Iterator[Cause]:
-    """First what made it so, then what keeps it small. `taken` has the newest first. None if
-    nothing is known."""
+    """First what made it so, or is about to, then what keeps it small. `taken` has the newest
+    first. None if nothing is known."""
     desired = desired_size(job)
     size = job.spec.parallelism
-    if names.SIZES not in job.metadata.annotations or desired is None or size >= desired:
+    if names.SIZES not in job.metadata.annotations or desired is None:
         return
     shrunk = _shrunk(taken, size, index.now)
-    if shrunk:
+    shrinks = shrunk is not None and shrunk.reason is WaitReason.SHRINKS_FOR_CESSION
+    if shrunk and (shrinks or size < desired):
         yield shrunk
-    if shrunk is None or shrunk.reason is WaitReason.SHRUNK_FOR_CESSION:
+    if size < desired and not shrinks:
         goal = f"It has {size} of {desired} pods"
         yield from _why_no_growth(workload, job, goal, index)
 

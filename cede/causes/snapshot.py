@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
+from cede.api.job_progress import Progress
 from cede.api.kueue import ClusterQueue, Cohort, Job, Lease, LocalQueue, Workload
 from cede.api.objects import (
     ALLOCATIONS,
@@ -65,6 +66,8 @@ class Snapshot:
     # --- what surrounds a job
     workloads: Sequence[Workload] = ()
     local_queues: Sequence[LocalQueue] = ()
+    # how far elastic jobs are, by namespace
+    progress: Mapping[str, Progress] = field(default_factory=dict)
     cohorts: Sequence[Cohort] = ()
     job: Job | None = None
     deployments: Mapping[str, Deployment] = field(default_factory=dict)

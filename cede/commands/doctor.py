@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from cede.api import names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.kueue import MetadataOnly
-from cede.api.objects import Key, Kind, Meta
+from cede.api.kueue import Lease, MetadataOnly
+from cede.api.objects import Json, Key, Kind, Meta
 from cede.api.policy import ClusterPolicy
 from cede.causes.snapshot import Deployment
 from cede.commands.command import DONE, FAILED, Options
@@ -20,8 +20,10 @@ from cede.commands.output import show
 from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
 from cede.kube.server_version import read_kubernetes
+from cede.kueue_settings import config
 from cede.reading.reader import read_leases
 from cede.report.installation import (
+    ADDITIONS,
     COMPONENTS,
     CRDS,
     Finding,
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from cede.kube.client import HttpClient
 
 T = TypeVar("T")
-KUEUE: Key = ("kueue-system", "kueue-controller-manager")
 NEEDED_KINDS = (
     *(objects.POLICIES, objects.ALLOCATIONS, objects.CESSIONS),
     *(objects.WORKLOADS, objects.CLUSTER_QUEUES, objects.LOCAL_QUEUES),
@@ -81,13 +82,21 @@ def _lines(results: list[Finding]) -> list[str]:
 async def _read(client: "HttpClient") -> Installation:
     kubernetes = await _or_unread(read_kubernetes(client))
     known = None if isinstance(kubernetes, Unread) else kubernetes
-    kueue = await _or_unread(_kueue_image(client))
+    deployment = await _raw(client, objects.DEPLOYMENTS, config.DEPLOYMENT)
+    kueue = deployment if isinstance(deployment, Unread) else config.image_of(deployment)
+    settings = await _kueue_settings(client, deployment)
+    namespace = await _raw(client, objects.NAMESPACES, ("", names.GUARD_NAMESPACE))
+    guards = {} if isinstance(namespace, Unread) else namespace
     kinds = {kind.kind: await _discovered(client, kind) for kind in NEEDED_KINDS}
     missing = tuple(kind for kind, result in kinds.items() if result is Unread.MISSING)
     unread = tuple(kind for kind, result in kinds.items() if result is Unread.FORBIDDEN)
     if set(CRDS) <= set(missing):
-        return Installation(known, kueue, missing, unread)
+        return Installation(known, kueue, missing, unread, settings, guards)
     errors = list[Unreadable]()
+    deployments = {name: await _deployment(client, name) for name in (*COMPONENTS, *ADDITIONS)}
+    leases = await read_leases(client)
+    if isinstance(deployments[names.LEDGER], Deployment):
+        leases |= await _ledger_lease(client)
     # only whether they can be read
     await _or_unread(client.list(objects.ALLOCATIONS, ComputeAllocation, unreadable=errors))
     return Installation(
@@ -95,9 +104,11 @@ async def _read(client: "HttpClient") -> Installation:
         kueue,
         missing,
         unread,
+        settings,
+        guards,
         policy=await _policy(client, errors),
-        deployments={name: await _deployment(client, name) for name in COMPONENTS},
-        leases=await read_leases(client),
+        deployments=deployments,
+        leases=leases,
         webhook_ca_end=await _or_unread(_webhook_ca_end(client)),
         guards=await _labelled(client, objects.CLUSTER_QUEUES, names.GUARD),
         stopped=await _labelled(client, objects.WORKLOADS, names.STOPPED_FOR),
@@ -133,12 +144,37 @@ async def _policy(client: "HttpClient", unreadable: list[Unreadable]) -> Cluster
         return Unread.UNREADABLE
 
 
-async def _kueue_image(client: "HttpClient") -> str:
-    """The image of the container that manages; of the first without one of that name."""
-    deployment = await client.get(objects.DEPLOYMENTS, dict, KUEUE)
-    containers = deployment["spec"]["template"]["spec"]["containers"]
-    managers = [container for container in containers if container["name"] == "manager"]
-    return str((managers or containers)[0]["image"])
+async def _raw(client: "HttpClient", kind: Kind, key: Key) -> Json | Unread:
+    return await _or_unread(client.get(kind, dict, key))
+
+
+async def _kueue_settings(
+    client: "HttpClient", deployment: Json | Unread
+) -> config.KueueInstallation:
+    config_map = await _raw(client, objects.CONFIG_MAPS, config.CONFIG_MAP)
+    hidden = [
+        f"{kind} {key[1]} in namespace {key[0]}"
+        for kind, key, read in (
+            ("ConfigMap", config.CONFIG_MAP, config_map),
+            ("Deployment", config.DEPLOYMENT, deployment),
+        )
+        if read is Unread.FORBIDDEN
+    ]
+    return config.KueueInstallation(
+        None if isinstance(config_map, Unread) else config_map,
+        None if isinstance(deployment, Unread) else deployment,
+        f"you may not read {' and '.join(hidden)}" if hidden else "",
+    )
+
+
+async def _ledger_lease(client: "HttpClient") -> dict[str, Lease | None]:
+    """Empty if it may not be read."""
+    lease = await _or_unread(
+        client.get(objects.LEASES, Lease, (names.SYSTEM_NAMESPACE, names.LEDGER))
+    )
+    if lease is Unread.FORBIDDEN:
+        return {}
+    return {names.LEDGER: None if isinstance(lease, Unread) else lease}
 
 
 async def _deployment(client: "HttpClient", name: str) -> Deployment | Unread:

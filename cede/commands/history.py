@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,11 +11,15 @@ from cede.api.cession import Cession
 from cede.api.objects import CESSIONS
 from cede.commands.command import DONE, BadInput, Options
 from cede.commands.connection import connected
-from cede.commands.output import show, warn
+from cede.commands.output import show
+from cede.commands.watching import WATCH, Look, look
 from cede.kube.errors import Unreadable
 from cede.kube.failures import failure_sentence
-from cede.report.history import history_table, takes
+from cede.report.history import Take, history_table, takes
 from cede.report.text import table
+
+if TYPE_CHECKING:
+    from cede.kube.client import Client
 
 TEAM = Annotated[
     str | None,
@@ -34,20 +38,34 @@ SINCE = Annotated[
 ]
 
 
-async def history(chosen: Options, namespace: TEAM = None, since: SINCE = None) -> int:
+async def history(
+    chosen: Options, namespace: TEAM = None, since: SINCE = None, watch: WATCH = False
+) -> int:
     """Show the take-backs, the oldest first, with the seconds from their start to each stage."""
-    now = time.time()
-    earliest = now - _seconds(since) if since else 0.0
-    errors = list[Unreadable]()
+    within_s = _seconds(since) if since else None
     async with connected(chosen) as client:
-        cessions, _ = await client.list(CESSIONS, Cession, unreadable=errors)
-    warn(map(failure_sentence, errors))
-    rows = takes(cessions, namespace or "", earliest)
-    cells = history_table(rows, wide=chosen.output == "wide")
-    lines = table(cells) if rows else ["no Cessions"]
-    object_names = [f"cession/{row.name}" for row in rows]
-    show(chosen, [asdict(row) for row in rows], lines, object_names)
+        await look(
+            lambda: _read(client, namespace or "", within_s),
+            lambda history: _show(chosen, history),
+            # times in it are times of day
+            lambda history: history,
+            watch=watch,
+        )
     return DONE
+
+
+async def _read(client: "Client", namespace: str, within_s: int | None) -> Look[list[Take]]:
+    errors = list[Unreadable]()
+    cessions, _ = await client.list(CESSIONS, Cession, unreadable=errors)
+    earliest = 0.0 if within_s is None else time.time() - within_s
+    return Look(takes(cessions, namespace, earliest), list(map(failure_sentence, errors)))
+
+
+def _show(chosen: Options, history: list[Take]) -> None:
+    cells = history_table(history, wide=chosen.output == "wide")
+    lines = table(cells) if history else ["no Cessions"]
+    object_names = [f"cession/{take.name}" for take in history]
+    show(chosen, [asdict(take) for take in history], lines, object_names)
 
 
 def _seconds(text: str) -> int:

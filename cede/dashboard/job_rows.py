@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cede.api import names
 from cede.api.cession import Cession
+from cede.api.job_progress import NOTHING, Progress
 from cede.api.kueue import Job, Workload
 from cede.causes.snapshot import Snapshot
 from cede.dashboard.view import View
@@ -23,6 +24,7 @@ class Group:
     jobs: list[Job] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     cessions: list[Cession] = field(default_factory=list)
+    progress: Progress = NOTHING
     rows: tuple[JobRow, ...] = ()
     made: float = 0.0
 
@@ -37,7 +39,12 @@ def groups(view: View, previous: Mapping[str, Group], now: float) -> dict[str, G
     _add_cessions(view, by_namespace)
     around = view.around()
     return {
-        namespace: _with_rows(group, previous.get(namespace), around, now)
+        namespace: _with_rows(
+            replace(group, progress=view.progress.get(namespace, NOTHING)),
+            previous.get(namespace),
+            around,
+            now,
+        )
         for namespace, group in by_namespace.items()
     }
 
@@ -65,7 +72,8 @@ def _with_rows(group: Group, previous: Group | None, around: Snapshot, now: floa
         and group.jobs == previous.jobs
         and group.workloads == previous.workloads
         and group.cessions == previous.cessions
+        and group.progress == previous.progress
     ):
         return previous
     made = rows(group.jobs, group.workloads, group.cessions, now, around)
-    return Group(group.jobs, group.workloads, group.cessions, tuple(made), now)
+    return replace(group, rows=tuple(made), made=now)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from cede.dashboard.metrics import note_picture
 from cede.dashboard.view import View
 from cede.dashboard.watches import Watches
 from cede.kube.client import HttpClient
@@ -37,5 +38,7 @@ class Live:
                 async with asyncio.timeout(IDLE_S):
                     await self._wake.wait()
             self._wake.clear()
-            await self._update(self.watches.view(), time.time())
+            now, age_s = time.time(), self.watches.age_s
+            await self._update(self.watches.view(), now)
+            note_picture(now, age_s)
             await asyncio.sleep(INTERVAL_S)

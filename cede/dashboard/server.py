@@ -3,19 +3,19 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 from aiohttp import web
 
+from cede.dashboard.metrics import STREAMS, TOO_MANY, Handler, Limit, count_requests
 from cede.dashboard.places import Full, Places
 from cede.dashboard.questions import BadQuestion, read_question
 from cede.dashboard.static_files import StaticFiles
 from cede.dashboard.visitor import Access, Visitor
 
 log = logging.getLogger(__name__)
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LOOPBACK = "127.0.0.1"
 DATA = "/api/"
 """What begins so is for visitors only."""
@@ -74,7 +74,9 @@ class Server:
     ) -> tuple[web.AppRunner, int]:
         """The runner, to be cleaned up at the end, and the port; port 0: a free one. Raises
         OSError when the port is not free."""
-        app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY_BYTES)
+        app = web.Application(
+            middlewares=[count_requests, self._guard], client_max_size=MAX_BODY_BYTES
+        )
         app.add_routes(
             [
                 web.get(f"{DATA}me", self._me),
@@ -144,7 +146,11 @@ class Server:
         response.content_type = "text/event-stream"
         # the page was closed, or its reader is not let in any more
         is_over = suppress(ConnectionResetError, web.HTTPException)
-        with _place(self._streams, visitor), is_over:
+        with (
+            _place(self._streams, Limit.STREAMS, visitor),
+            STREAMS.track_inprogress(),
+            is_over,
+        ):
             await response.prepare(request)
             async for message in visitor.feed.after(int(text)):
                 present = await self._access.visitor(request)
@@ -158,7 +164,7 @@ class Server:
     async def _explanation(self, request: web.Request) -> web.Response:
         visitor = await self._access.visitor(request)
         key = request.match_info["namespace"], request.match_info["name"]
-        with _place(self._explanations, visitor):
+        with _place(self._explanations, Limit.EXPLANATIONS, visitor):
             return _json(await visitor.explain(key))
 
     async def _prediction(self, request: web.Request) -> web.Response:
@@ -167,7 +173,7 @@ class Server:
             question = read_question(await request.read())
         except BadQuestion as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
-        with _place(self._predictions, visitor):
+        with _place(self._predictions, Limit.PREDICTIONS, visitor):
             return _json(await visitor.predict(question))
 
     async def _history(self, request: web.Request) -> web.Response:
@@ -176,7 +182,7 @@ class Server:
 
     async def _send(self, request: web.Request, visitor: Visitor, content: bytes) -> web.Response:
         """What may be megabytes, compressed."""
-        with _place(self._pages, visitor):
+        with _place(self._pages, Limit.PAGES, visitor):
             response = web.Response(body=content, content_type="application/json", headers=HEADERS)
             response.enable_compression()
             with suppress(ConnectionResetError):
@@ -194,12 +200,13 @@ def _questions() -> Places:
 
 
 @contextmanager
-def _place(places: Places, visitor: Visitor) -> Iterator[None]:
+def _place(places: Places, limit: Limit, visitor: Visitor) -> Iterator[None]:
     """Raises HTTPServiceUnavailable."""
     try:
         with places.take(visitor.user):
             yield
     except Full as error:
+        TOO_MANY.labels(limit).inc()
         raise web.HTTPServiceUnavailable(text=f"{error}\n") from error
 
 

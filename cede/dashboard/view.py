@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
+from cede.api.job_progress import Progress
 from cede.api.kueue import ClusterQueue, Cohort, Job, Lease, LocalQueue, Workload
 from cede.api.objects import DEPLOYMENTS, WORKLOADS
 from cede.api.policy import ClusterPolicy
 from cede.causes.snapshot import Snapshot
 
 MAX_NAMES = 3
-MAX_WATCHED = 28
-"""Each of them needs three connections to the API server, of the 100 that a client has."""
+MAX_WATCHED = 21
+"""Each of them needs four connections to the API server, of the 100 that a client has."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class View:
     jobs: Sequence[Job] = ()
     workloads: Sequence[Workload] = ()
     local_queues: Sequence[LocalQueue] = ()
+    # how far elastic jobs are, by namespace
+    progress: Mapping[str, Progress] = field(default_factory=dict)
     cohorts: Sequence[Cohort] = ()
     priority_classes: frozenset[str] | None = None
     incomplete: frozenset[str] = frozenset()
@@ -69,6 +72,7 @@ class View:
             queues=self.queues,
             leases=self.leases,
             local_queues=self.local_queues,
+            progress=self.progress,
             cohorts=self.cohorts,
             priority_classes=self.priority_classes,
             incomplete=self.incomplete | {WORKLOADS.plural, DEPLOYMENTS.plural},

@@ -1,22 +1,25 @@
 """Live copies of all that the page is made of, as far as the caller's rights go."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from cede.api import kueue, names, objects
+from cede.api import job_progress, kueue, names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.objects import Kind
+from cede.api.job_progress import Progress, ProgressConfigMap
+from cede.api.objects import Key, Kind
 from cede.api.policy import ClusterPolicy
 from cede.api.written_workload import WrittenWorkload
 from cede.causes.snapshot import COMPONENT_BY_LEASE
-from cede.dashboard.rights import EVERYWHERE, readable_namespaces
+from cede.dashboard.rights import EVERYWHERE, readable_namespaces, with_progress
 from cede.dashboard.view import MAX_WATCHED, UnreadObject, View
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import MUTE_S, HttpClient
 from cede.kube.errors import ApiError, Unreadable
 from cede.kube.failures import failure_sentence
+from cede.reading.reader import unreadable_progress
 
 PULSE_S = 5.0
 """How often the API server is asked whether it answers: a watch that is cut tells only later."""
@@ -48,6 +51,9 @@ class Watches:
         # by namespace; EVERYWHERE for all of them in one
         self._jobs: dict[str, NamespaceCaches] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
+        # the same, where how far jobs are may be read
+        self._progress: dict[str, Cache[ProgressConfigMap]] = {}
+        self._progress_tasks: dict[str, asyncio.Task[None]] = {}
         self._team_namespaces = frozenset[str]()
         # that may be read, and are too many
         self._left_out = frozenset[str]()
@@ -63,6 +69,7 @@ class Watches:
         *,
         namespace: str = "",
         labels: str = "",
+        fields: str = "",
     ) -> Cache[Any]:
         return Cache(
             self._client,
@@ -70,6 +77,7 @@ class Watches:
             cls,
             namespace=namespace,
             labels=labels,
+            fields=fields,
             changed=changed or self._changed,
             backoff=BACKOFF,
         )
@@ -85,6 +93,7 @@ class Watches:
         yield from self._shared
         for caches in self._jobs.values():
             yield from caches
+        yield from self._progress.values()
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
@@ -95,6 +104,13 @@ class Watches:
             group.create_task(self._follow_rights(group))
 
     # --- what was read ----------------------------------------------------------------------------
+    @property
+    def age_s(self) -> float:
+        """How long ago the server confirmed the oldest copy of what may be read; infinite at
+        first."""
+        ages = (cache.age_s for cache in self._all() if not cache.trouble)
+        return max(ages, default=math.inf)
+
     def view(self) -> View:
         leases = {
             name: self._leases.get((names.SYSTEM_NAMESPACE, name))
@@ -102,6 +118,7 @@ class Watches:
             if self._leases.synced.is_set()
         }
         policies = self._policies.all()
+        notes = self._notes()
         hidden = frozenset(cache.kind.plural for cache in self._shared if cache.trouble)
         return View(
             policy=policies[0] if policies else None,
@@ -112,6 +129,7 @@ class Watches:
             jobs=[job for jobs, _, _ in self._jobs.values() for job in jobs.all()],
             workloads=[item for _, items, _ in self._jobs.values() for item in items.all()],
             local_queues=[item for _, _, items in self._jobs.values() for item in items.all()],
+            progress={key[0]: progress for key, progress in notes.items() if progress},
             cohorts=self._cohorts.all(),
             priority_classes=self._class_names(),
             incomplete=frozenset(
@@ -119,7 +137,7 @@ class Watches:
                 for cache in self._all()
                 if cache.unreadable or not cache.synced.is_set()
             ),
-            unreadable=self._unreadable(),
+            unreadable=self._unreadable(notes),
             hidden_kinds=hidden,
             team_namespaces=self._team_namespaces,
             hidden_namespaces=self._hidden_namespaces(),
@@ -129,12 +147,26 @@ class Watches:
             reading=not self._complete(),
         )
 
+    def _notes(self) -> dict[Key, Progress | None]:
+        """How far jobs are, by ConfigMap; None: what it says cannot be read."""
+        return {
+            item.metadata.key: job_progress.read(item)
+            for cache in self._progress.values()
+            for item in cache.all()
+        }
+
     def _class_names(self) -> frozenset[str] | None:
         """None: not known."""
         return frozenset(item.metadata.name for item in self._classes.all()) or None
 
-    def _unreadable(self) -> list[UnreadObject]:
-        return [
+    def _unreadable(self, notes: Mapping[Key, Progress | None]) -> list[UnreadObject]:
+        plural = objects.CONFIG_MAPS.plural
+        written_by_others = [
+            UnreadObject(plural, key[0], failure_sentence(unreadable_progress(key)))
+            for key, progress in notes.items()
+            if progress is None
+        ]
+        return written_by_others + [
             # a cache keeps the text of the error, which begins with its status
             UnreadObject(
                 cache.kind.plural,
@@ -174,12 +206,14 @@ class Watches:
             teams, are_known = self._team_namespaces, self._teams_are_known()
             try:
                 readable = await readable_namespaces(self._client, teams)
+                noted = await with_progress(self._client, readable[:MAX_WATCHED])
             except ApiError:
                 # what was allowed stays; the pulse says what is wrong
                 wait_s = PULSE_S
             else:
                 self._left_out = frozenset(readable[MAX_WATCHED:])
                 self._watch_jobs(group, readable[:MAX_WATCHED])
+                self._watch_progress(group, noted)
                 self._rights_known = EVERYWHERE in readable or are_known
                 self._changed()
             try:
@@ -203,6 +237,20 @@ class Watches:
             )
             self._jobs[namespace] = caches
             self._tasks[namespace] = [group.create_task(cache.run()) for cache in caches]
+
+    def _watch_progress(self, group: asyncio.TaskGroup, namespaces: Sequence[str]) -> None:
+        for namespace in self._progress.keys() - set(namespaces):
+            del self._progress[namespace]
+            self._progress_tasks.pop(namespace).cancel()
+        for namespace in set(namespaces) - self._progress.keys():
+            cache = self._cache(
+                objects.CONFIG_MAPS,
+                ProgressConfigMap,
+                namespace=namespace,
+                fields=job_progress.FIELDS,
+            )
+            self._progress[namespace] = cache
+            self._progress_tasks[namespace] = group.create_task(cache.run())
 
     def _teams_are_known(self) -> bool:
         return self._allocations.synced.is_set() or bool(self._allocations.trouble)

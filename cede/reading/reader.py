@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from cede.api import kueue, names, objects
+from cede.api import job_progress, kueue, names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.objects import Kind
+from cede.api.job_progress import Progress, ProgressConfigMap
+from cede.api.objects import Key, Kind
 from cede.api.policy import ClusterPolicy
 from cede.causes.queue import KUEUE, KUEUE_NAMESPACE
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, Snapshot
@@ -101,7 +102,30 @@ async def read_around(reader: Reader, namespace: str) -> Snapshot:
         local_queues=await reader.all(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace),
         deployments=await _kueue_deployment(reader.client),
         priority_classes=frozenset(item.metadata.name for item in classes) or None,
+        progress=await _read_progress(reader, namespace),
     )
+
+
+async def _read_progress(reader: Reader, namespace: str) -> dict[str, Progress]:
+    """By namespace. Members may write what nobody can read."""
+    kind = objects.CONFIG_MAPS
+    config_maps = await reader.all(
+        kind, ProgressConfigMap, namespace=namespace, fields=job_progress.FIELDS
+    )
+    result = dict[str, Progress]()
+    for config_map in config_maps:
+        key = config_map.metadata.key
+        if progress := job_progress.read(config_map):
+            result[key[0]] = progress
+        else:
+            reader.unreadable.append(unreadable_progress(key))
+            reader.incomplete.add(kind.plural)
+    return result
+
+
+def unreadable_progress(key: Key) -> Unreadable:
+    place = "/".join(key)
+    return Unreadable(f"ConfigMap {place}: {job_progress.KEY} is not what the scheduler notes", key)
 
 
 async def _kueue_deployment(client: "Client") -> dict[str, Deployment]:

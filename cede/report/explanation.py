@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from cede.api import durations, names, sizes
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
+from cede.api.job_progress import NOTHING
 from cede.api.kueue import Admission, Job, Workload
 from cede.api.objects import Condition, Key, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
+from cede.causes.alternatives import alternative_to
 from cede.causes.cession import Taken, taken_from
 from cede.causes.cessions import summarize
 from cede.causes.facts import Cause
@@ -19,6 +21,9 @@ from cede.causes.no_workload import why_no_workload
 from cede.causes.sentences import sentences
 from cede.causes.snapshot import Snapshot
 from cede.causes.workload_state import current, state, true_condition
+from cede.report import progress
+from cede.report.ages import without_age
+from cede.report.progress import UNKNOWN, Reported
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Explanation:
     taken: tuple[Taken, ...] = ()
     # the kinds of which not all objects could be read
     not_read: tuple[str, ...] = ()
+    # how far it is, as its runtime reports it
+    progress: Reported = UNKNOWN
 
 
 def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
@@ -57,9 +64,11 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         uid = identity(workload)
     own_names = {name} | {item.metadata.name for item in workloads}
     taken = taken_from(uid, index.cessions_by_target.get(uid, ()))
+    reported = progress.as_noted(snapshot.progress.get(namespace, NOTHING).job(uid))
     lines = [
         *_elastic(snapshot.job),
         *_place(workload, index),
+        *progress.sentences(reported, now),
         *sentences(causes, now, waits=job_state in ("Waiting", "Stopped")),
         *_history(namespace, own_names, snapshot.cessions, now),
     ]
@@ -73,7 +82,13 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
         tuple(causes),
         tuple(taken),
         tuple(sorted(snapshot.incomplete)),
+        reported,
     )
+
+
+def without_ages(facts: Explanation) -> tuple[str, list[str]]:
+    """The state and the sentences, which have all causes, without their durations."""
+    return facts.state, list(map(without_age, facts.sentences))
 
 
 def _belongs_to(workload: Workload, namespace: str, name: str) -> bool:
@@ -152,8 +167,9 @@ def _history(
                 yield (
                     f"Cession {summary.name}, {durations.describe(summary.age_s)} ago, for "
                     f"{summary.preemptor}: {target.fromSize} → {target.toSize} pods. "
-                    f"{_as_target(cession, target.uid)} Reason: {summary.why}."
-                )
+                    f"{_as_target(cession, target.uid)} Reason: {summary.why}. "
+                    f"{alternative_to(cession, target.uid)}"
+                ).rstrip()
 
 
 def _as_preemptor(cession: Cession, now: float) -> str:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339, unix
+from cede.causes.alternatives import alternatives_of
 from cede.causes.cessions import job_of, target_text
 
 STAGES = ("ASKED", "CEDED", "RELEASED", "ADMITTED", "READY", "ENDED")
+WIDE_COLUMNS = ("WHY", "ALTERNATIVES", "MESSAGE")
 COLUMNS = ("STARTED", "CESSION", "FOR", "FROM", "REASON", "PHASE", *STAGES)
 
 
@@ -34,6 +36,8 @@ class Take:
     ready: str
     ended: str
     why: str
+    # for the targets whose part of the plan costs most: what would have been done without them
+    alternatives: tuple[str, ...]
     message: str
 
 
@@ -76,6 +80,7 @@ def _take(cession: Cession) -> Take:
         ready=status.readyTime,
         ended=status.completionTime,
         why=cession.spec.why,
+        alternatives=tuple(alternatives_of(cession)),
         message=status.message,
     )
 
@@ -83,7 +88,7 @@ def _take(cession: Cession) -> Take:
 # --- text -----------------------------------------------------------------------------------------
 def history_table(history: Sequence[Take], *, wide: bool) -> list[tuple[str, ...]]:
     """The rows as cells, with headings. A stage has the seconds since the Cession began."""
-    table: list[tuple[str, ...]] = [(*COLUMNS, "WHY", "MESSAGE") if wide else COLUMNS]
+    table: list[tuple[str, ...]] = [(*COLUMNS, *WIDE_COLUMNS) if wide else COLUMNS]
     for take in history:
         stages = (take.asked, take.ceded, take.released, take.admitted, take.ready, take.ended)
         cells = (
@@ -91,7 +96,8 @@ def history_table(history: Sequence[Take], *, wide: bool) -> list[tuple[str, ...
             *(take.reason, take.phase),
             *(_seconds(take.started, time) for time in stages),
         )
-        table.append((*cells, take.why, take.message) if wide else cells)
+        more = (take.why, " ".join(take.alternatives), take.message)
+        table.append((*cells, *more) if wide else cells)
     return table
 
 

@@ -8,12 +8,17 @@ from enum import StrEnum
 from cede.api import durations, names
 from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
-from cede.api.objects import condition, unix
-from cede.api.policy import ClusterPolicy
+from cede.api.objects import Json, condition, unix
+from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.support import OLDEST_KUEUE, Kubernetes, judge, text_of
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
+from cede.kueue_settings.checks import verdict
+from cede.kueue_settings.config import KueueInstallation
+from cede.kueue_settings.managed_namespaces import guard_labels
 
 COMPONENTS = (names.WEBHOOK, names.QUOTA_CONTROLLER, names.SCHEDULER)
+ADDITIONS = (names.LEDGER, names.DASHBOARD)
+"""Not in every cluster: checked where they are."""
 CRDS = ("ClusterPolicy", "ComputeAllocation", "Cession")
 INSTALL = "kubectl apply --server-side -k deploy/overlays/production"
 STALE_AFTER_S = 300.0
@@ -56,6 +61,9 @@ class Installation:
     missing_kinds: tuple[str, ...] = ()
     # those of which the user may not read whether it has them
     unread_kinds: tuple[str, ...] = ()
+    kueue_settings: KueueInstallation = field(default_factory=KueueInstallation)
+    # that of guards; empty if there is none yet
+    guard_namespace: Json = field(default_factory=dict)
     policy: ClusterPolicy | Unread = Unread.MISSING
     deployments: Mapping[str, Deployment | Unread] = field(default_factory=dict)
     leases: Mapping[str, Lease | None] = field(default_factory=dict)
@@ -71,14 +79,23 @@ class Installation:
 
 def findings(cluster: Installation, now: float) -> list[Finding]:
     """All checks, in the order in which an administrator would cure them."""
-    result = [_kubernetes(cluster.kubernetes), *_kueue(cluster)]
+    kueue = list(_kueue(cluster))
+    result = [_kubernetes(cluster.kubernetes), *kueue]
+    is_usable = all(finding.state is not State.WRONG for finding in kueue)
+    # with a policy, its condition KueueConfigured says it
+    if is_usable and cluster.policy is Unread.MISSING:
+        result.append(_kueue_settings(cluster))
     missing = [kind for kind in CRDS if kind in cluster.missing_kinds]
     if len(missing) == len(CRDS):
-        message = f"it is not installed: `{INSTALL}`, and check Kueue's settings by this again"
+        message = f"it is not installed: `{INSTALL}`"
         return [*result, Finding("Cede", State.UNKNOWN, message)]
     result.append(_crds(missing, [kind for kind in CRDS if kind in cluster.unread_kinds]))
     result += [Finding("objects", State.WRONG, sentence) for sentence in cluster.unreadable]
-    result += [_deployment(name, cluster.deployments[name]) for name in cluster.deployments]
+    result += [
+        _deployment(name, deployment)
+        for name, deployment in cluster.deployments.items()
+        if name not in ADDITIONS or deployment is not Unread.MISSING
+    ]
     result += [_lease(name, lease, now) for name, lease in cluster.leases.items()]
     result += [_certificate(cluster.webhook_ca_end, now), *_policy(cluster.policy)]
     return [*result, _guards(cluster, now), _stopped(cluster, now)]
@@ -118,6 +135,17 @@ def _kueue(cluster: Installation) -> Iterator[Finding]:
         yield Finding("Kueue", State.WRONG, f"{text} is too old: upgrade it to {needed} or newer")
     else:
         yield Finding("Kueue", State.OK, text)
+
+
+def _kueue_settings(cluster: Installation) -> Finding:
+    """As a policy would need them that has only defaults."""
+    labels = guard_labels(cluster.guard_namespace)
+    result = verdict(PolicySpec(), cluster.kueue_settings, labels)
+    states = {True: State.OK, False: State.WRONG, None: State.UNKNOWN}
+    message = result.message
+    if result.status is False:
+        message = f"for a ClusterPolicy with defaults: {message}"
+    return Finding("Kueue's settings", states[result.status], message)
 
 
 # --- the installation -----------------------------------------------------------------------------

@@ -1,14 +1,13 @@
 """PURE. The rows of `cede jobs`: each job's size, progress and priority, and why it is so."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 
-from cede.api import durations, names
+from cede.api import names
 from cede.api.cession import Cession
+from cede.api.job_progress import NOTHING
 from cede.api.kueue import Job, Workload
-from cede.api.objects import unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity, owner
 from cede.causes.index import Index
@@ -17,14 +16,17 @@ from cede.causes.no_workload import why_no_workload
 from cede.causes.size import desired_size
 from cede.causes.snapshot import NOTHING_READ, Snapshot
 from cede.causes.workload_state import current, state
+from cede.report import progress
+from cede.report.ages import without_age
+from cede.report.progress import UNKNOWN, Reported
 
 ELASTIC = "elastic"
 GENTLE_STOP = "gentle stop"
-AGE = re.compile(r"\d+ (s|min|h|d)\b")
 COLUMNS = (
-    *("NAME", "STATE", "SIZE", "DESIRED", "ALLOWED", "STEP", "SAVED", "REPORTED"),
-    *("LEVEL", "PRIORITY"),
+    *("NAME", "STATE", "SIZE", "DESIRED", "ALLOWED", "STEP", "LOSS", "SAVED"),
+    *("REPORTED", "LEVEL", "PRIORITY"),
 )
+PROGRESS_FIELDS = tuple(field.name for field in fields(Reported))
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,15 @@ class JobRow:
     desired: int | None
     # as its user wrote them; empty for a job that is not elastic
     allowed: str
-    # the last step when it last ceded, and the newest step that was saved then
+    # how far it is: the fields of Reported
     step: int | None
+    loss: float | None
     saved_step: int | None
-    # when it reported these two (RFC 3339)
+    saved: str
     reported: str
+    save_failure: str
+    silence: str
+    silent_since: str
     # elastic: it shrinks before it is stopped; gentle stop: it has its grace to save
     level: str
     priority_class: str
@@ -55,6 +61,10 @@ class JobRow:
     # why it waits, is stopped, lacks pods, or is smaller than desired: as `cede explain` says it
     why: str
     reason: WaitReason | None = None
+
+    @property
+    def progress(self) -> Reported:
+        return Reported(**{name: getattr(self, name) for name in PROGRESS_FIELDS})
 
 
 def rows(
@@ -92,9 +102,7 @@ def _without_workload(job: Job, index: Index) -> JobRow:
         size=0,
         desired=_desired(job),
         allowed=job.metadata.annotations.get(names.SIZES, ""),
-        step=None,
-        saved_step=None,
-        reported="",
+        **asdict(UNKNOWN),
         level=_level(job),
         priority_class=job.metadata.labels.get(names.PRIORITY_CLASS, ""),
         priority=0,
@@ -128,7 +136,6 @@ class _Described:
     def row(self) -> JobRow:
         workload = self.workload
         owned_by = owner(workload)
-        progress = self._progress()
         class_ref = workload.spec.priorityClassRef
         job = self.job
         causes = job_causes(workload, job, self.index)
@@ -140,9 +147,7 @@ class _Described:
             size=self.size,
             desired=_desired(job) if job else sum(pods.count for pods in workload.spec.podSets),
             allowed=job.metadata.annotations.get(names.SIZES, "") if job else "",
-            step=progress[0] if progress else None,
-            saved_step=progress[1] if progress else None,
-            reported=progress[2] if progress else "",
+            **asdict(self._progress()),
             level=_level(job),
             priority_class=class_ref.name if class_ref else "",
             priority=workload.spec.priority,
@@ -164,19 +169,23 @@ class _Described:
             return self.job.spec.parallelism
         return sum(assignment.count for assignment in admission.podSetAssignments)
 
-    def _progress(self) -> tuple[int, int, str] | None:
-        """(step, saved step, when), as it reported when it last ceded."""
-        uid = identity(self.workload)
+    def _progress(self) -> Reported:
+        """What the scheduler has noted, or what it reported when it last ceded."""
+        workload = self.workload
+        uid = identity(workload)
+        noted = self.index.snapshot.progress.get(workload.metadata.namespace, NOTHING)
+        current_progress = progress.as_noted(noted.job(uid))
         for cession in self.index.cessions_by_target.get(uid, ()):
             status = cession.target_status(uid)
             if status.cededTime:
-                return status.step, status.durableStep, status.cededTime
-        return None
+                return progress.newer(current_progress, progress.when_it_ceded(status))
+        return current_progress
 
 
 def without_ages(job_rows: Iterable[JobRow]) -> list[JobRow]:
-    """The rows without the durations in their sentences, which change with every second."""
-    return [replace(row, why=AGE.sub("", row.why)) for row in job_rows]
+    """The rows without what changes with time alone: the durations in their sentences, and when
+    they last reported."""
+    return [replace(row, why=without_age(row.why), reported="") for row in job_rows]
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -196,8 +205,7 @@ def job_table(
 
 def _cells(row: JobRow, now: float, *, wide: bool) -> Iterable[str]:
     yield from (row.name, row.state, str(row.size), _number(row.desired), row.allowed)
-    yield from (_number(row.step), _number(row.saved_step))
-    yield f"{durations.describe(now - unix(row.reported))} ago" if row.reported else ""
+    yield from progress.cells(row.progress, now)
     yield row.level
     yield f"{row.priority_class} ({row.priority})".strip() if wide else row.priority_class
 

@@ -1,7 +1,7 @@
 """PURE. The facts of `cede status`: policy, leader, nodes, teams, Cessions, and problems."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cede.api import durations, names
 from cede.api.allocation import ComputeAllocation
@@ -11,6 +11,7 @@ from cede.api.policy import ClusterPolicy, TypeStatus
 from cede.api.resources import describe_amounts, parse
 from cede.causes.cessions import CessionSummary, summarize
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Snapshot, is_current, leader
+from cede.report.ages import without_age
 
 MAX_ENDED_CESSIONS = 5
 
@@ -58,6 +59,16 @@ def status(snapshot: Snapshot, now: float) -> Status:
         open_cessions=tuple(summarize(cession, now) for cession in newest if cession.open),
         ended_cessions=tuple(summarize(cession, now) for cession in ended[:MAX_ENDED_CESSIONS]),
         attention=tuple(_attention(snapshot, now)),
+    )
+
+
+def without_ages(facts: Status) -> Status:
+    """The facts without what changes with every second."""
+    return replace(
+        facts,
+        open_cessions=tuple(replace(cession, age_s=0) for cession in facts.open_cessions),
+        ended_cessions=tuple(replace(cession, age_s=0) for cession in facts.ended_cessions),
+        attention=tuple(map(without_age, facts.attention)),
     )
 
 

@@ -51,20 +51,23 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def run(kubectl: Kubectl, screen: Screen, picture: Path) -> tuple[Record, list[str]]:
-    """Runs all of the demo beside its page: what was measured, and sentences about the page. Raises
-    TimeoutError, KubectlFailed or ApiError."""
+async def run(
+    kubectl: Kubectl, screen: Screen, picture: Path
+) -> tuple[Record, list[str], list[str]]:
+    """Runs all of the demo beside its page: what was measured, sentences about the page, and its
+    defects. Raises TimeoutError, KubectlFailed or ApiError."""
     try:
         shown = page.start(kubectl.kubeconfig)
     except page.NoPage as error:
-        return await story(kubectl, screen), [f"There is no page: {error}."]
+        return await story(kubectl, screen), [f"There is no page: {error}."], []
     screen.report(f"All of it live on a page: {shown.address}")
     stays = f"The page stays until `make down`: {shown.address}"
     if not chromium():
-        return await story(kubectl, screen), [NO_BROWSER, stays]
+        return await story(kubectl, screen), [NO_BROWSER, stays], []
     async with camera(shown.address, picture) as taking:
         record = await story(kubectl, screen)
-        return record, [await taking.outcome(), stays]
+        sentences = [await taking.outcome(), stays]
+        return record, sentences, [f"on the page: {error}" for error in taking.errors]
 
 
 async def story(kubectl: Kubectl, screen: Screen) -> Record:
@@ -95,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         (args.out / name).unlink(missing_ok=True)
     try:
         kubectl = Kubectl(args.kubectl, args.kubeconfig)
-        record, sentences = asyncio.run(run(kubectl, screen, args.out.resolve() / PICTURE))
+        record, sentences, page_defects = asyncio.run(
+            run(kubectl, screen, args.out.resolve() / PICTURE)
+        )
         stages = json.loads(args.stages) | {"story_s": time.time() - started}
         values = summary(record, FULL_SIZE, stages)
     except (TimeoutError, KubectlFailed, ValueError, LookupError, ApiError) as error:
@@ -107,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\n{record.cession}\n{table(values)}\n")
     print(f"  {', '.join(OUTPUTS)} are in {args.out.resolve()}")
     print("".join(f"  {sentence}\n" for sentence in sentences), end="", flush=True)
-    if problems := defects(values):
+    if problems := defects(values) + page_defects:
         print(f"  This is a defect: {'; '.join(problems)}.", file=sys.stderr)
         return 1
     return 0

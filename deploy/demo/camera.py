@@ -32,6 +32,8 @@ class Camera:
     def __init__(self, process: asyncio.subprocess.Process, file: Path) -> None:
         self._process = process
         self._file = file
+        self.errors: list[str] = []
+        """What Chromium reported of the page until the picture; known after `outcome`."""
 
     async def outcome(self) -> str:
         """Waits no longer than it takes to end: a sentence about the picture."""
@@ -44,6 +46,8 @@ class Camera:
         if self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
+        if self._process.stdout is not None:
+            self.errors += (await self._process.stdout.read()).decode().splitlines()
         if self._file.exists():
             return f"{self._file.name} shows the page during a take-back."
         return "There is no picture of the page: Chromium saw no take-back on it."
@@ -56,7 +60,7 @@ async def camera(address: str, file: Path) -> AsyncIterator[Camera]:
         *(sys.executable, "-m", "deploy.demo.camera", str(file)),
         cwd=TREE,
         stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
     assert process.stdin is not None
@@ -85,13 +89,22 @@ async def photograph(page: Browser, address: str) -> bytes:
             return picture
 
 
-async def wait_for_picture(address: str) -> bytes:
+async def wait_for_picture(address: str) -> tuple[bytes, list[str]]:
+    """The picture, and what Chromium reported of the page until then."""
     with chromium_running() as devtools:
         async with new_page(devtools) as page:
-            return await photograph(page, address)
+            return await photograph(page, address), page.errors
+
+
+def main(file: Path) -> None:
+    """Writes the file, and prints each error of the page in a line."""
+    picture, errors = asyncio.run(wait_for_picture(sys.stdin.readline().strip()))
+    file.write_bytes(picture)
+    for error in errors:
+        print(" ".join(error.split()))
 
 
 if __name__ == "__main__":
     os.nice(LEAST_URGENT)
     with suppress(KeyboardInterrupt):
-        Path(sys.argv[1]).write_bytes(asyncio.run(wait_for_picture(sys.stdin.readline().strip())))
+        main(Path(sys.argv[1]))

@@ -58,6 +58,10 @@ DASHBOARDS = {
                 {"{{cluster_queue}}": "sum by (cluster_queue) (kueue_pending_workloads)"},
             ),
             Panel(
+                "Jobs that wait or are stopped, by reason",
+                {"{{reason}}": "sum by (reason) (cede_waiting_jobs)"},
+            ),
+            Panel(
                 "Workloads that run",
                 {"{{cluster_queue}}": "sum by (cluster_queue) (kueue_admitted_active_workloads)"},
             ),

@@ -12,7 +12,7 @@ from elastic_runtime.agent.coordination import Ballot, Candidacy, Leader, Standi
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.coordinator_client import CoordinatorClient, retry_delay_s
 from elastic_runtime.agent.hang_detection import PausableClock
-from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence
+from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence, Unnamed
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.succession import NEVER, Act, Answers, Knowledge, Reason
 from elastic_runtime.agent.worker_pool import WorkerPool
@@ -45,6 +45,7 @@ class Leadership:
         self._voted_at = NEVER
         self._asking_since = NEVER
         self._answers: Answers | None = None
+        self._unnamed = Unnamed(client.limits.cut_off_s)
         self._reason: Reason | None = None
         # Since a coordinator was last found: rounds of questions and of votes take turns.
         self._logged = set[Reason]()
@@ -110,6 +111,7 @@ class Leadership:
                 self._logged = {reason}
                 self._asking_since = NEVER
                 self._answers = None
+                self._unnamed.clear()
             case Act.ASK:
                 if self._asking_since == NEVER:
                     self._asking_since = now
@@ -164,6 +166,7 @@ class Leadership:
         async def exchange(peer: Peer) -> Standing | Silence:
             async with turns:
                 answer = await peers.exchange(self.settings, peer, self.standing())
+            answer = self._unnamed.settle(peer.index, answer, self._clock())
             self._note(peer, answer)
             return answer
 
@@ -174,11 +177,8 @@ class Leadership:
         asked = self._peers_to_ask()
         led = self.coordinator is not None
         answers = await self._exchange(asked)
-        silent = [
-            peer.index
-            for peer, answer in zip(asked, answers, strict=True)
-            if answer is Silence.UNKNOWN
-        ]
+        pairs = zip(asked, answers, strict=True)
+        silent = [peer.index for peer, answer in pairs if answer is Silence.UNKNOWN]
         standings = [answer for answer in answers if isinstance(answer, Standing)]
         if not led:
             # A coordinator has not asked all.

@@ -18,6 +18,8 @@ from elastic_runtime.agent.settings import PodSettings
 STANDING_TIMEOUT_S = 1.0
 # That are under way together, of one agent.
 MAX_CALLS = 256
+# By these a name server says that a name, or its address, does not exist. It fails by all others.
+NOT_THERE = frozenset({socket.EAI_NONAME, socket.EAI_NODATA})
 
 
 class Silence(Enum):
@@ -25,6 +27,9 @@ class Silence(Enum):
 
     # Its name does not exist, or nobody listens: it does not run.
     ABSENT = "absent"
+    # Nothing answers at its address, and its name does not exist: Kubernetes takes away the name
+    # of a pod when its kubelet has ended it. That of a new pod may not be there yet.
+    UNNAMED = "unnamed"
     # It may run behind a link that is cut, or frozen.
     UNKNOWN = "unknown"
 
@@ -34,6 +39,30 @@ class Peer:
     index: int
     # host:port of its agent; empty if there is none.
     address: str
+
+
+class Unnamed:
+    """Pods that are silent at their addresses and have no names.
+
+    Such a pod is absent when it has had no name for longer than a new pod has none. Otherwise those
+    that a shrink deletes while the job has no coordinator would be waited for as long as pods
+    behind a cut link.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._since = dict[int, float]()
+
+    def settle(self, index: int, answer: Standing | Silence, now: float) -> Standing | Silence:
+        """The answer of this pod at `now`; one without a name counts as unknown or absent."""
+        if answer is not Silence.UNNAMED:
+            self._since.pop(index, None)
+            return answer
+        since = self._since.setdefault(index, now)
+        return Silence.ABSENT if now - since >= self._limit_s else Silence.UNKNOWN
+
+    def clear(self) -> None:
+        self._since.clear()
 
 
 def publish_port(settings: PodSettings, port: int) -> None:
@@ -78,11 +107,16 @@ async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing
     """
     answer = await _exchange_at(settings, peer, own)
     by_name = find(settings, peer.index)
-    if isinstance(answer, Standing) or by_name.address == peer.address:
+    if by_name.address == peer.address:
+        return Silence.ABSENT if answer is Silence.UNNAMED else answer
+    if isinstance(answer, Standing):
         return answer
     of_name = await _exchange_at(settings, by_name, own)
-    # A name without an answer says nothing about the pod at the address.
-    return of_name if isinstance(of_name, Standing) else answer
+    if isinstance(of_name, Standing):
+        return of_name
+    # A name that exists says nothing about the pod at the address.
+    has_no_name = answer is Silence.UNKNOWN and of_name is Silence.UNNAMED
+    return Silence.UNNAMED if has_no_name else answer
 
 
 async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:
@@ -103,7 +137,7 @@ async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Stan
         return Silence.ABSENT
     except socket.gaierror as error:
         # Without an answer of the name server nobody knows whether the name exists.
-        return Silence.UNKNOWN if error.errno == socket.EAI_AGAIN else Silence.ABSENT
+        return Silence.UNNAMED if error.errno in NOT_THERE else Silence.UNKNOWN
     except (OSError, Refused, ValueError):
         return Silence.UNKNOWN
     # Another pod may have got the address of one that ended.

@@ -8,6 +8,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.objects import NAMESPACES, Json
 from cede.api.policy import ClusterPolicy
 from cede.api.reasons import AllocationReason, Reason
+from cede.api.verdict import Verdict
 from quota_controller.desired.desired_object import LiveObjects, owner_of
 
 
@@ -17,6 +18,11 @@ class Problem(NamedTuple):
     reason: Reason
     # one sentence, with the cure
     message: str
+
+
+def failed(problem: Problem) -> Verdict:
+    """The verdict False for this problem."""
+    return Verdict(False, problem.reason, problem.message)
 
 
 Problems = Mapping[str, Problem]

@@ -15,6 +15,7 @@ from cede.api.reasons import AllocationReason
 from cede.api.resources import Quota
 from cede.api.short_text import cut
 from cede.api.support import Kubernetes
+from cede.kueue_settings.config import KueueInstallation
 from elastic_runtime.contract import derive_key, replace_key
 from quota_controller.desired import kueue_objects, rbac
 from quota_controller.desired.borrowing import (
@@ -37,7 +38,6 @@ from quota_controller.desired.grant_records import GrantRecord, after_edit, reco
 from quota_controller.desired.grants import Grants, grant
 from quota_controller.desired.quota_entries import owned_quota
 from quota_controller.desired.team_namespace import namespace_objects
-from quota_controller.status.kueue_config import KueueInstallation
 
 MAX_REASON_LENGTH = 300
 NO_POLICY = (

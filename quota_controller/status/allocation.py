@@ -7,6 +7,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus, QuotaStatus
 from cede.api.objects import Json
 from cede.api.resources import Quota, quantity
+from cede.api.verdict import with_verdict
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.grant_records import GrantRecord
@@ -26,7 +27,6 @@ from quota_controller.status.granted import (
     granted_of,
     unknown_types,
 )
-from quota_controller.status.verdict import with_verdict
 
 ADMITS = "Admits"
 """The type of the condition that reports whether work waits."""

@@ -4,10 +4,10 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.objects import CLUSTER_QUEUES, Json, condition
 from cede.api.reasons import AdmitsReason, AllocationReason
 from cede.api.resources import Quota, describe_amounts
-from quota_controller.desired.conflicts import Problems
+from cede.api.verdict import Verdict
+from quota_controller.desired.conflicts import Problems, failed
 from quota_controller.desired.plan import NO_POLICY, Plan, Snapshot
 from quota_controller.status.quota_verdict import quota_verdict
-from quota_controller.status.verdict import Verdict, failed
 
 NOT_ACTIVE = "the allocation is not active: nothing new is admitted, running jobs continue"
 DRAINED = "no workload uses its quota any more: its queues are deleted, the namespace stays"

@@ -2,8 +2,8 @@
 
 from cede.api import names
 from cede.api.reasons import BudgetReason
+from cede.api.verdict import Verdict
 from quota_controller.desired.budgets import BudgetUse
-from quota_controller.status.verdict import Verdict
 
 
 def budget_verdict(team: str, use: BudgetUse) -> Verdict:

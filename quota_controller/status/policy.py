@@ -4,22 +4,24 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import NAMESPACES, Json
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.reasons import LeaderReason, PolicyReason
 from cede.api.resources import Quota, quantity, total
 from cede.api.support import OLDEST_KUEUE, judge, text_of
+from cede.api.verdict import Verdict, with_verdict
+from cede.kueue_settings import checks
+from cede.kueue_settings import config as kueue_config
+from cede.kueue_settings.managed_namespaces import guard_labels
 from quota_controller.desired.capacity import Capacity
-from quota_controller.desired.conflicts import Problems
+from quota_controller.desired.conflicts import Problems, failed
 from quota_controller.desired.desired_object import SHARED
 from quota_controller.desired.kueue_objects import types_with_old_topology
 from quota_controller.desired.plan import Plan, Snapshot
-from quota_controller.status import kueue_config
 from quota_controller.status.allocation import amounts_of_type
 from quota_controller.status.lease_watchdog import RETURN_INTERVAL
-from quota_controller.status.managed_namespaces import guard_labels
-from quota_controller.status.verdict import Verdict, failed, with_verdict
 
+GUARDS = (NAMESPACES, ("", names.GUARD_NAMESPACE))
 SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
 KUBERNETES_SUPPORTED = "KubernetesSupported"
@@ -39,11 +41,11 @@ def policy_status(
         return None
     generation = policy.metadata.generation
     conditions = policy.status.conditions
-    labels = guard_labels(snapshot.live)
+    labels = guard_labels(snapshot.live.get(GUARDS, {}))
     for type_, verdict in (
         (SCHEDULER_LEADS, _leader_verdict(policy, snapshot)),
         (KUBERNETES_SUPPORTED, Verdict(*judge(snapshot.kubernetes))),
-        (KUEUE_CONFIGURED, kueue_config.verdict(policy.spec, snapshot.kueue, labels)),
+        (KUEUE_CONFIGURED, checks.verdict(policy.spec, snapshot.kueue, labels)),
         (names.READY, _ready_verdict(policy, snapshot, write_problems)),
     ):
         conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)

@@ -6,9 +6,9 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.reasons import AllocationReason
 from cede.api.resources import FlavorResource, Quota, describe_amounts
 from cede.api.team_quota import TypeQuota
+from cede.api.verdict import Verdict
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.plan import Plan
-from quota_controller.status.verdict import Verdict
 
 
 def quota_verdict(allocation: ComputeAllocation, plan: Plan) -> Verdict:

@@ -1,12 +1,14 @@
 """PURE. Writes the Cession of a preemption plan."""
 
 import math
-from typing import Literal
+from collections.abc import Iterable
 
+from cede.api import alternative as alternative_api
 from cede.api import cession as api
 from cede.api.objects import Meta
 from cede.api.resources import describe_amount
 from cede.api.short_text import cut
+from scheduler.preemption.alternatives import Alternative
 from scheduler.preemption.preemption_plan import PreemptionPlan, Target
 from scheduler.preemption.preemptors import Preemptor
 
@@ -16,7 +18,9 @@ MAX_NEEDS = 64
 MAX_WHY = 2048
 
 
-def new_cession(plan: PreemptionPlan, attempt: int) -> api.Cession:
+def new_cession(
+    plan: PreemptionPlan, attempt: int, alternatives: Iterable[Alternative] = ()
+) -> api.Cession:
     """The Cession of a plan that has targets, cut to what a record may hold.
 
     Its name follows from the preemptor and the attempt, counted from 1: creating it twice creates
@@ -32,18 +36,31 @@ def new_cession(plan: PreemptionPlan, attempt: int) -> api.Cession:
             need=_need(plan.preemptor)[:MAX_NEEDS],
             targets=[_target(target) for target in plan.targets],
             why=cut(plan.why, MAX_WHY),
+            alternatives=[_alternative(alternative) for alternative in alternatives],
         ),
     )
 
 
-def amended(spec: api.CessionSpec, plan: PreemptionPlan) -> api.CessionSpec:
+def amended(
+    spec: api.CessionSpec, plan: PreemptionPlan, alternatives: Iterable[Alternative] = ()
+) -> api.CessionSpec:
     """The spec with the targets of a further plan. A target that it has already gives more."""
     more = [_target(target) for target in plan.targets]
     uids = {target.uid for target in more}
     kept = [target for target in spec.targets if target.uid not in uids]
     why = cut(f"{plan.why}. Before: {spec.why}", MAX_WHY)
     targets = [*kept, *more]
-    return spec.model_copy(update={"targets": targets, "round": spec.round + 1, "why": why})
+    new = [_alternative(alternative) for alternative in alternatives]
+    # of a target that gives more, what was true when it gave less is not any more
+    old = [alternative for alternative in spec.alternatives if alternative.spared not in uids]
+    return spec.model_copy(
+        update={
+            "targets": targets,
+            "round": spec.round + 1,
+            "why": why,
+            "alternatives": [*new, *old][: alternative_api.MAX_ALTERNATIVES],
+        }
+    )
 
 
 def _preemptor(preemptor: Preemptor) -> api.Preemptor:
@@ -87,7 +104,35 @@ def _target(target: Target) -> api.Target:
     )
 
 
-def _how(target: Target) -> Literal["Shrink", "Drain", "Stop"]:
+def _alternative(alternative: Alternative) -> alternative_api.Alternative:
+    targets = alternative.targets
+    named = targets[: alternative_api.MAX_JOBS]
+    return alternative_api.Alternative(
+        spared=alternative.spared.job.identity,
+        jobs=[_alternative_job(target) for target in named],
+        moreJobs=len(targets) - len(named),
+        costSeconds=_seconds(alternative.cost_s),
+        plannedSeconds=_seconds(alternative.planned_s),
+        reason=alternative.reason,
+    )
+
+
+def _alternative_job(target: Target) -> alternative_api.AlternativeJob:
+    job = target.job
+    return alternative_api.AlternativeJob(
+        namespace=job.job[0] or job.key[0],
+        name=job.name,
+        fromSize=job.size,
+        toSize=target.size,
+        how=_how(target),
+    )
+
+
+def _seconds(cost_s: float | None) -> str:
+    return "" if cost_s is None else f"{cost_s:.0f}"
+
+
+def _how(target: Target) -> alternative_api.How:
     if target.stops:
         return "Stop"
     return "Drain" if target.job.drains else "Shrink"

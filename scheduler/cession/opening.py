@@ -1,6 +1,6 @@
 """PURE. Which pending Workload opens a Cession, and which Cession gets more targets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -8,6 +8,7 @@ from types import MappingProxyType
 from cede.api.cession import Cession
 from cede.api.cession_status import MAX_TARGETS
 from cede.api.policy import PolicySpec
+from cede.api.resources import Quota
 from scheduler.actions import AmendCession, OpenCession
 from scheduler.cession.attempts import next_attempt, pause_left_s
 from scheduler.cession.cession_lifecycle import ADMISSION_TIMEOUT_S
@@ -17,8 +18,9 @@ from scheduler.cession.promises import after_cessions, target_uids
 from scheduler.cession.stage_times import led_s
 from scheduler.faults import Faults
 from scheduler.preemption.admissions import after_admissions
+from scheduler.preemption.alternatives import Alternative, find_alternatives
 from scheduler.preemption.job_history import JobHistory, read_history
-from scheduler.preemption.preemption_plan import PreemptionPlan, subject
+from scheduler.preemption.preemption_plan import PreemptionPlan, Target, subject
 from scheduler.preemption.preemptors import ClaimKind, Preemptor, preemptors
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
@@ -109,11 +111,26 @@ class Claims:
         own = preemptor.workload.queue
         missing = self.soon.quota.missing(own, preemptor.request)
         plan = self.chooser_soon.choose(replace(preemptor, missing=missing))
-        others = {target.job.queue for target in plan.targets} - {own}
-        if all(self._after.quota.borrows(name, missing) for name in others):
+        if self._all_borrow(plan.targets, own, missing):
             return plan
         why = f"{subject(preemptor)} stays pending: what it lacks is lent in a moment"
         return replace(plan, targets=(), why=why)
+
+    def _all_borrow(self, targets: Iterable[Target], own: str, missing: Quota) -> bool:
+        """Whether all teams that give, other than `own`, borrow what is missing already."""
+        others = {target.job.queue for target in targets} - {own}
+        return all(self._after.quota.borrows(name, missing) for name in others)
+
+    def alternatives(self, plan: PreemptionPlan) -> Iterator[Alternative]:
+        """What would have been done without the targets that cost most."""
+        preemptor = plan.preemptor
+        if preemptor.kind is ClaimKind.OWN_QUOTA:
+            yield from find_alternatives(plan, self._chooser, self._now)
+            return
+        own = preemptor.workload.queue
+        for alternative in find_alternatives(plan, self.chooser_soon, self._now):
+            if self._all_borrow(alternative.targets, own, preemptor.missing):
+                yield alternative
 
     @cached_property
     def soon(self) -> Snapshot:
@@ -146,7 +163,7 @@ def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: Claims, now: float
     plan = claims.choose(preemptor)
     if not plan.targets:
         return Decision(preemptor, plan.why)
-    cession = new_cession(plan, next_attempt(snapshot, uid))
+    cession = new_cession(plan, next_attempt(snapshot, uid), claims.alternatives(plan))
     return Decision(preemptor, plan.why, OpenCession(cession))
 
 
@@ -171,7 +188,7 @@ def amend(
             plan = claims.choose(preemptor)
             # a job that has ceded may shrink further, but is not stopped as well
             stops_again = any(t.stops and t.job.identity in uids for t in plan.targets)
-            spec = amended(cession.spec, plan)
+            spec = amended(cession.spec, plan, claims.alternatives(plan))
             if plan.targets and not stops_again and len(spec.targets) <= MAX_TARGETS:
                 return AmendCession(cession.metadata.name, cession.metadata.resourceVersion, spec)
     return None

@@ -47,12 +47,14 @@ def start_again(workload: str) -> str:
 
 # --- events ---------------------------------------------------------------------------------------
 def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
-    """An event on every job that has released capacity since the last pass."""
+    """An event on every job that has released capacity since the last pass, and did not complete
+    before it had to."""
     preemptor = cession.spec.preemptor
     progress = {target.uid: target for target in status.targets}
     for target in cession.spec.targets:
         now = progress.get(target.uid, TargetStatus(uid=target.uid))
-        if now.releasedTime and not cession.target_status(target.uid).releasedTime:
+        is_new = now.releasedTime and not cession.target_status(target.uid).releasedTime
+        if is_new and not now.completed:
             change = "drains" if target.how == "Drain" else f"shrank to {target.toSize}"
             change = "stopped" if now.stopped else change
             after_step = f" after step {now.step}" if now.step else ""

@@ -24,7 +24,7 @@ from cede.api.short_text import listed
 from elastic_runtime.contract import Status
 from scheduler.actions import Action, SetWorkloadActive, request_size, resize, shrink
 from scheduler.cession.stage_times import led_s, once
-from scheduler.cession.unsaved_work import at_release
+from scheduler.cession.unsaved_work import at_release, has_no_accelerators
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -114,6 +114,8 @@ def _released(
     }
     if not remaining:
         news["goneTime"] = once(recorded.goneTime, now)
+    if job is None and not (recorded.stopped or recorded.releasedTime):
+        news["completed"] = snapshot.completed.get(target.uid, 0) > target.toSize
     return _with(recorded, **news)
 
 
@@ -127,6 +129,7 @@ def _before_release(
     target = progress.target
     recorded = progress.status
     news: dict[str, object] = {"requestedTime": once(recorded.requestedTime, now)}
+    news["withoutAccelerators"] = has_no_accelerators(job)
     answer = _answer(cession, target, job)
     if answer:
         news["askedTime"] = once(recorded.askedTime, now)
@@ -290,8 +293,7 @@ def _request(
     """The request to the runtime; none for a job that has no runtime to ask."""
     if not can_be_asked(job) or not job.addresses:
         return ()
-    name = cession.metadata.name
-    return (request_size(job, target.toSize, name, left_s),)
+    return (request_size(job, target.toSize, cession.metadata.name, left_s),)
 
 
 def _with(status: TargetStatus, **news: object) -> TargetStatus:

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 
 from cede.api.cession_status import MAX_KINDS, UnsavedWork
-from cede.api.resources import FlavorResource
+from cede.api.resources import NOT_ACCELERATORS, FlavorResource
 from scheduler.snapshot.workloads import AdmittedWorkload
-
-NOT_ACCELERATORS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def unsaved_seconds(job: AdmittedWorkload, now: float) -> Mapping[FlavorResource, float | None]:
@@ -16,9 +14,13 @@ def unsaved_seconds(job: AdmittedWorkload, now: float) -> Mapping[FlavorResource
     unsaved_s = job.observed.unsaved_s(now) if is_known else None
     return {
         kind: None if unsaved_s is None else unsaved_s * amount * job.size
-        for kind, amount in job.per_pod.items()
-        if kind[1] not in NOT_ACCELERATORS
+        for kind, amount in _accelerators(job).items()
     }
+
+
+def has_no_accelerators(job: AdmittedWorkload) -> bool:
+    """Whether that is certain: Kueue counts something for its pods, and no accelerator."""
+    return bool(job.per_pod) and not _accelerators(job)
 
 
 def at_release(job: AdmittedWorkload, now: float) -> dict[str, object]:
@@ -31,6 +33,15 @@ def at_release(job: AdmittedWorkload, now: float) -> dict[str, object]:
         "step": runtime.step,
         "durableStep": runtime.durableStep,
         "unsaved": [] if has_saved else _record(unsaved_seconds(job, now)),
+    }
+
+
+def _accelerators(job: AdmittedWorkload) -> Mapping[FlavorResource, int]:
+    """Of one pod, by kind."""
+    return {
+        kind: amount
+        for kind, amount in job.per_pod.items()
+        if amount and kind[1] not in NOT_ACCELERATORS
     }
 
 

@@ -7,6 +7,7 @@ or none in time, is not treated better than one that does.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from cede.api.resources import FlavorResource, Quota
 from scheduler.preemption.job_history import JobHistory
@@ -43,10 +44,23 @@ class Candidates:
     def may_shrink(self) -> Jobs:
         return [*self.willing, *self.sheltered]
 
+    @property
+    def last_resort(self) -> tuple[Jobs, ...]:
+        """All of one part before anyone of the next."""
+        return self.new, self.stopped_before, self.winners
+
     def hold(self, amounts: Quota) -> bool:
         """Whether they use so much, all of them together."""
-        jobs = [*self.may_shrink, *self.new, *self.stopped_before, *self.winners]
+        jobs = [*self.may_shrink, *chain.from_iterable(self.last_resort)]
         return all(_used(jobs, key) >= amount for key, amount in amounts.items())
+
+    def without(self, uid: str) -> "Candidates":
+        """Without the job whose Workload has this uid."""
+
+        def rest(jobs: Jobs) -> Jobs:
+            return [job for job in jobs if job.uid != uid]
+
+        return Candidates(*map(rest, (self.willing, self.sheltered, *self.last_resort)))
 
 
 class CandidatePool:
@@ -135,7 +149,7 @@ class CandidatePool:
 
     def _is_new(self, job: AdmittedWorkload) -> bool:
         # far in the future: a clock was set back, and the job is older than it looks
-        return -self._min_runtime_s <= self._now - _start(job) < self._min_runtime_s
+        return -self._min_runtime_s <= self._now - start(job) < self._min_runtime_s
 
     def _giving_queues(
         self, preemptor: Preemptor, own_jobs: Sequence[AdmittedWorkload]
@@ -184,7 +198,7 @@ def is_foreign(preemptor: Preemptor, job: AdmittedWorkload) -> bool:
 # --- the order inside a team ----------------------------------------------------------------------
 def shrink_order(job: AdmittedWorkload) -> tuple[object, ...]:
     """The lowest class first, then the youngest."""
-    return job.priority, -_start(job), job.key
+    return job.priority, -start(job), job.key
 
 
 def stop_order(preemptor: Preemptor, now: float) -> Order:
@@ -194,24 +208,29 @@ def stop_order(preemptor: Preemptor, now: float) -> Order:
         job.priority,
         not job.allowed_sizes,
         lost_if_stopped(job, preemptor.missing, now),
-        -_start(job),
+        -start(job),
         job.key,
     )
 
 
 def lost_if_stopped(job: AdmittedWorkload, missing: Quota, now: float) -> float:
-    """What the stop would lose: capacity of the kind that is missing × seconds.
+    """What the stop would lose: capacity of the kind that is missing × seconds."""
+    return weight(job, missing) * stop_s(job, now)
+
+
+def stop_s(job: AdmittedWorkload, now: float) -> float:
+    """Seconds that the stop costs each of its pods.
 
     A job that can be asked saves first, whatever it has reported until then. What the others have
     saved is not known, so it is the time since their start, up to a limit. No report of a job makes
     this larger: if a report did, the job that lies would be spared.
     """
-    ran_s = max(0.0, now - _start(job))
+    ran_s = max(0.0, now - start(job))
     unsaved_s = 0.0 if job.allowed_sizes else min(ran_s, UNSAVED_LIMIT_S)
-    return weight(job, missing) * (RESTART_S + unsaved_s)
+    return RESTART_S + unsaved_s
 
 
-def _start(job: AdmittedWorkload) -> float:
+def start(job: AdmittedWorkload) -> float:
     """Unix seconds. Growth is no new start."""
     return job.started or job.reserved_since
 

@@ -62,9 +62,8 @@ class _Choice:
 def _choices(candidates: Candidates) -> Iterator[_Choice]:
     """From the gentlest to the last resort."""
     yield _Choice(candidates.may_shrink, (candidates.willing,))
-    last_resort = (candidates.new, candidates.stopped_before, candidates.winners)
-    if any(last_resort):
-        tiers = (candidates.willing, *last_resort)
+    if any(candidates.last_resort):
+        tiers = (candidates.willing, *candidates.last_resort)
         everybody = {job.uid: job for job in chain(candidates.may_shrink, *tiers)}
         yield _Choice(list(everybody.values()), tiers)
 
@@ -89,10 +88,27 @@ class TargetChooser:
             counts = self._snapshot.disagreements
             queues = {queue for queue, key in counts if key in preemptor.missing}
             return PreemptionPlan(preemptor, (), why_disagreement(preemptor, queues))
-        candidates = self._pool.find(preemptor)
+        targets, reason = self._targets(preemptor, self.candidates(preemptor))
+        return PreemptionPlan(preemptor, targets, why(preemptor, targets) if targets else reason)
+
+    def candidates(self, preemptor: Preemptor) -> Candidates:
+        return self._pool.find(preemptor)
+
+    def targets_without(self, preemptor: Preemptor, job: AdmittedWorkload) -> tuple[Target, ...]:
+        """The targets if this job could not give; none if the others could not release enough."""
+        return self._targets(preemptor, self.candidates(preemptor).without(job.uid))[0]
+
+    def rank(self, preemptor: Preemptor, queue: str) -> Rank:
+        """When its jobs give, before anybody has given."""
+        return Trial(preemptor, WorkingQuota(self._snapshot.quota)).rank(queue)
+
+    def _targets(
+        self, preemptor: Preemptor, candidates: Candidates
+    ) -> tuple[tuple[Target, ...], str]:
+        """Also why there are none."""
         reason = why_none(preemptor, candidates)
         if not candidates.hold(preemptor.missing):
-            return PreemptionPlan(preemptor, (), reason)
+            return (), reason
         for choice in _choices(candidates):
             trial = self._try(preemptor, choice)
             if not trial.is_enough:
@@ -102,9 +118,8 @@ class TargetChooser:
                 reason = why_no_node(preemptor)
                 trial = self._try_for_seats(preemptor, choice, seats)
             if trial.is_enough:
-                targets = tuple(self._with_grace(target) for target in trial.targets.values())
-                return PreemptionPlan(preemptor, targets, why(preemptor, targets))
-        return PreemptionPlan(preemptor, (), reason)
+                return tuple(self._with_grace(target) for target in trial.targets.values()), ""
+        return (), reason
 
     def _try_for_seats(self, preemptor: Preemptor, choice: _Choice, seats: Seats) -> Trial:
         """First the jobs that hold the nodes that the preemptor needs, then all."""

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from cede.api.cession import Cession
 from cede.api.kueue import Job
 from cede.api.workload_identity import controller
 from scheduler.snapshot.memory import ReadObjects
@@ -48,6 +49,18 @@ class JobIndex:
                 return NO_JOBS
             indexed = self._indexed[namespace] = _index(self._jobs[namespace].values())
         return indexed
+
+
+def read_completed(cessions: Iterable[Cession], jobs: JobIndex) -> Mapping[str, int]:
+    """By uid, the Jobs that are Complete among the targets of Cessions that have not ended: their
+    parallelism."""
+    completed = dict[str, int]()
+    for cession in cessions:
+        for target in () if cession.ended else cession.spec.targets:
+            job = jobs.in_namespace(target.namespace).by_uid.get(target.uid)
+            if job and job.is_complete:
+                completed[target.uid] = job.spec.parallelism
+    return completed
 
 
 def _namespace(job: Job) -> str:

@@ -27,7 +27,7 @@ from scheduler.snapshot.disagreement import Count, distrusted, find_disagreement
 from scheduler.snapshot.ending_pods import read_ending
 from scheduler.snapshot.free_capacity import NodeRoom, read_nodes
 from scheduler.snapshot.guards import Guard, read_guards
-from scheduler.snapshot.job_index import JobIndex
+from scheduler.snapshot.job_index import JobIndex, read_completed
 from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.snapshot.memory import Kept
@@ -86,6 +86,8 @@ class Snapshot:
     surpluses: tuple[Surplus, ...] = ()
     # uids of Workloads
     finished: frozenset[str] = frozenset()
+    # by uid, the Jobs that are Complete among the targets of Cessions: their parallelism
+    completed: Mapping[str, int] = field(default_factory=dict)
     # oldest first
     cessions: tuple[Cession, ...] = ()
     # what keeps released capacity for preemptors
@@ -205,6 +207,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         waiting_jobs=read_waiting(objects.jobs, pending),
         surpluses=read_surpluses(objects.jobs),
         finished=frozenset(memory.workloads.finished.values()),
+        completed=read_completed(cessions, memory.jobs),
         cessions=tuple(cessions),
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,

@@ -53,4 +53,5 @@ RECORDS = (
     ended(4, "d", "speech", **CEDED),
     ended(0, "e", "speech", job="rigid", stopped=True, unsaved=HELD),
     ended(0, "f", "speech", job="old", stopped=True),
+    ended(0, "g", "speech", job="cpu", stopped=True, withoutAccelerators=True),
 )

@@ -1,13 +1,16 @@
 """A cluster that teams share, as an API server has it: for the page of `cede dashboard`."""
 
 import time
+from typing import Any
 
-from cede.api import names
+from cede.api import job_progress, names
+from cede.api.job_progress import JobProgress, Progress
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
     CLUSTER_QUEUES,
     COHORTS,
+    CONFIG_MAPS,
     JOBS,
     LEASES,
     LOCAL_QUEUES,
@@ -148,6 +151,18 @@ def put_jobs(server: ApiServer, *pairs: tuple[Json, Json]) -> None:
         server.put(WORKLOADS, workload)
 
 
+def put_note(server: ApiServer, namespace: str, text: str) -> None:
+    """In place of what the scheduler notes of the namespace's jobs."""
+    metadata = {"name": names.PROGRESS, "namespace": namespace}
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
+
+
+def put_progress(server: ApiServer, namespace: str, job: str, **known: Any) -> None:
+    """The only job of the namespace that is noted has answered now."""
+    noted = JobProgress(answered=int(time.time()), **known)
+    put_note(server, namespace, Progress({f"uid-{namespace}-{job}": noted}).text())
+
+
 def put_leaders(server: ApiServer) -> None:
     for name in (names.SCHEDULER_LEASE, names.QUOTA_CONTROLLER_LEASE):
         server.put(LEASES, lease(name))
@@ -199,6 +214,7 @@ def put_small_cluster(server: ApiServer) -> None:
             age_s=820,
             why=why,
             message="its pods were ready",
+            instead="research/ablation-17",
         ),
         cession(
             "robotics-policy-net-9sd1c",
@@ -234,8 +250,14 @@ def put_small_cluster(server: ApiServer) -> None:
         server.put(CESSIONS, body)
 
 
-def put_large_cluster(server: ApiServer, teams: int = 100, jobs_each: int = 100) -> None:
-    """Every second job runs; a hundred take-backs of the last day."""
+def put_large_cluster(
+    server: ApiServer,
+    teams: int = 100,
+    jobs_each: int = 100,
+    waits: str = "insufficient unused quota",
+) -> None:
+    """Every second job runs, and the others wait with this message of Kueue; a hundred take-backs
+    of the last day."""
     server.admission_hook = reviews(EVERYWHERE)
     put_leaders(server)
     put_cohort(server)
@@ -245,7 +267,8 @@ def put_large_cluster(server: ApiServer, teams: int = 100, jobs_each: int = 100)
         server.put(ALLOCATIONS, allocation(team, quota("a100-80g", 8, 8), waiting=jobs_each // 2))
         put_queues(server, team, "a100-80g", 8, 8)
         for number in range(jobs_each):
-            waits = "insufficient unused quota" if number % 2 else ""
-            put_jobs(server, job(team, f"job-{number:04}", 4, desired=8, sizes="2-8", waits=waits))
+            message = waits if number % 2 else ""
+            pair = job(team, f"job-{number:04}", 4, desired=8, sizes="2-8", waits=message)
+            put_jobs(server, pair)
         giving = (f"team-{(index + 1) % teams:03}/job-0000", 8, 4)
         server.put(CESSIONS, cession(f"c-{index}", f"{team}/job-0000", giving, age_s=60 * index))

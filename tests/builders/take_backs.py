@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 
 from cede.api.objects import Json, rfc3339
+from cede.api.preference_reasons import PreferenceReason
 
 
 def cession(
@@ -16,10 +17,11 @@ def cession(
     step: int = 4120,
     why: str = "",
     message: str = "",
+    instead: str = "",
 ) -> Json:
     """`targets`: (namespace/job, from, to); `stages_s`: seconds from its start until it asked, the
     last ceded, all were released, the preemptor was admitted, and was ready; fewer while it is
-    open."""
+    open. `instead`: namespace/job that could have shrunk in place of the first target."""
     created = time.time() - age_s
     asked, ceded, released, admitted, ready = (
         *(rfc3339(created + second) for second in stages_s),
@@ -38,6 +40,7 @@ def cession(
         "reason": "ReclaimOwnQuota",
         "why": why,
         "targets": [_target(*target) for target in targets],
+        "alternatives": [_alternative(targets[0], instead)] if instead else [],
     }
     statuses = [
         {
@@ -74,4 +77,17 @@ def _target(job_key: str, from_size: int, to_size: int) -> Json:
         "fromSize": from_size,
         "toSize": to_size,
         "how": "Shrink" if to_size else "Stop",
+    }
+
+
+def _alternative(target: tuple[str, int, int], instead: str) -> Json:
+    spared, from_size, to_size = target
+    namespace, name = instead.split("/")
+    change = {"fromSize": from_size, "toSize": to_size, "how": "Shrink"}
+    return {
+        "spared": _target(spared, from_size, to_size)["uid"],
+        "jobs": [{"namespace": namespace, "name": name, **change}],
+        "costSeconds": "0",
+        "plannedSeconds": "0",
+        "reason": PreferenceReason.YOUNGEST_FIRST,
     }

@@ -5,8 +5,10 @@ With CEDE_LONG_FAULTS, as in `make test-long`, the faults last for minutes.
 """
 
 import json
+import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,13 +18,14 @@ import yaml
 from cede.api.objects import Json
 from deploy.demo.figures import merged
 from tests.e2e.training import INDEX, Training
+from tests.harness.local_cluster import agent_pid
 from tests.marks import HAS_LONG_FAULTS, LONG, LONG_FAULTS
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
 NODE_IS_OFF_S = 600
 SOON_S = 40
-"""The first delay of the Job controller, 10 s, with the end and the start of a pod."""
+"""The second delay of the Job controller, 20 s, with the end and the start of a pod."""
 PODS_ARE_REFUSED_S = 180 if HAS_LONG_FAULTS else 0
 
 NO_SUCH_IMAGE = "docker.io/none/none:none"
@@ -76,15 +79,20 @@ def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> N
 def test_a_pod_that_is_lost_again_and_again_is_made_again_within_seconds(
     cluster: Cluster, last_step: int
 ) -> None:
-    """By Kubernetes' own count of failures it would be 10, 20, 40 and 80 s."""
+    lose_pod_0_four_times(cluster, lambda: delete_pod(cluster, 0))
+
+
+def lose_pod_0_four_times(cluster: Cluster, lose: Callable[[], None]) -> None:
+    """By Kubernetes' own count of failures it would be made again after 10, 20, 40 and 80 s."""
+    step = merged(gpt(cluster).steps())[-1].step
     for _ in range(4):
         lost = gpt(cluster).pod_of(0)
         began = time.monotonic()
-        delete_pod(cluster, 0)
+        lose()
         cluster.until(lambda lost=lost: gpt(cluster).pod_of(0) != lost, "pod 0 to run again", 120)
         assert time.monotonic() - began < SOON_S
         cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
-    assert last_step < merged(gpt(cluster).steps())[-1].step
+    assert step < merged(gpt(cluster).steps())[-1].step
 
 
 @LONG
@@ -222,3 +230,19 @@ def other_pod(node: str) -> Json:
 def size(cluster: Cluster) -> int:
     job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")
     return int(job["spec"]["parallelism"])
+
+
+@LONG
+def test_pod_0_whose_agent_fails_again_and_again_is_made_again_within_seconds(
+    cluster: Cluster, research: None
+) -> None:
+    """Last, because its Job counts these failures."""
+    cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 300)
+
+    def kill_agent() -> None:
+        os.kill(agent_pid(gpt(cluster).uid(), 0), signal.SIGKILL)
+
+    lose_pod_0_four_times(cluster, kill_agent)
+    gpt(cluster).check_nothing_lost()
+    job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")
+    assert job["status"]["failed"] == 4, "backoffLimit counts every one"

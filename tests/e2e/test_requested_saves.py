@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from cede.api import names
 from elastic_runtime.agent.command_worker import SAVES_AT_STOPS
 from tests.e2e.conftest import RESEARCH, create
 from tests.e2e.test_growth import elastic_job
@@ -31,7 +32,11 @@ def jobs(teams: Cluster) -> Iterator[Cluster]:
 
 
 def checkpoint(cluster: Cluster, name: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cede.cli", "checkpoint", name, "-n", RESEARCH, "-o", "json"]
+    return cede(cluster, "checkpoint", name)
+
+
+def cede(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cede.cli", *words, "-n", RESEARCH, "-o", "json"]
     env = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
     return subprocess.run(command, env=env, cwd=TREE, text=True, capture_output=True, check=False)
 
@@ -45,6 +50,18 @@ def reasons(cluster: Cluster, name: str) -> list[str]:
     return [item["reason"] for item in items if item["reason"] in ("Saved", "NotSaved")]
 
 
+def noted_save(cluster: Cluster) -> int:
+    """The newest save of the only job, as `cede jobs` shows it."""
+    [row] = json.loads(cede(cluster, "jobs").stdout)
+    return int(row["saved_step"] or 0)
+
+
+def notes(cluster: Cluster) -> list[Any]:
+    field = f"metadata.name={names.PROGRESS}"
+    listed = cluster.kubectl_json("get", "configmaps", "-n", RESEARCH, "--field-selector", field)
+    return list(listed["items"])
+
+
 def test_a_job_saves_when_its_user_wants_it_and_trains_on(jobs: Cluster) -> None:
     jobs.kubectl("apply", "-f", "-", stdin=elastic_job(RESEARCH, "2-4", 4))
     training = Training(jobs, RESEARCH, "gpt")
@@ -55,7 +72,10 @@ def test_a_job_saves_when_its_user_wants_it_and_trains_on(jobs: Cluster) -> None
     assert second["step"] > first["step"] > 0
     assert reasons(jobs, "gpt") == ["Saved", "Saved"]
     jobs.until(training.trains_on(4, after=second["step"]), "it to train on", 60)
+    jobs.until(lambda: noted_save(jobs) >= second["step"], "the save to be shown", 60)
     training.check_undisturbed()
+    jobs.kubectl("delete", "jobs", "-n", RESEARCH, "--all", "--wait=true")
+    jobs.until(lambda: not notes(jobs), "the note to go with the job", 60)
 
 
 def test_a_script_that_saves_only_at_stops_says_so(jobs: Cluster) -> None:
@@ -64,9 +84,9 @@ def test_a_script_that_saves_only_at_stops_says_so(jobs: Cluster) -> None:
     training = Training(jobs, RESEARCH, "restarted")
 
     def trains() -> bool:
-        names = [pod["metadata"]["name"] for pod in training.pods()]
+        pods = [pod["metadata"]["name"] for pod in training.pods()]
         show = ("--", "sh", "-c", f"cat {folder}/steps.jsonl || true")
-        return any(jobs.kubectl("exec", "-n", RESEARCH, name, *show).strip() for name in names)
+        return any(jobs.kubectl("exec", "-n", RESEARCH, name, *show).strip() for name in pods)
 
     jobs.until(trains, "it to do its first step", 180)
     done = checkpoint(jobs, "restarted")

@@ -33,6 +33,7 @@ GOAL_S = 15
 MINORITY_S = 120
 """The same when half of the members are lost with their coordinator: Kubernetes needs 17 s to give
 up their node, and the others wait until they are replaced."""
+SCHEDULER = ("--as=system:serviceaccount:cede-system:cede-scheduler", "--as-group=system:masters")
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
@@ -215,3 +216,32 @@ def test_half_of_the_pods_wait_when_the_others_are_lost_with_the_coordinator(
     with fault(cluster, MINORITY_S):
         turn_off(cluster, "n1")
     assert coordinator(cluster) == 0
+
+
+def count_pods(cluster: Cluster) -> int:
+    """Also those that are being deleted."""
+    selector = ("-n", "research", "-l", "batch.kubernetes.io/job-name=gpt")
+    return len(cluster.kubectl_json("get", "pods", *selector)["items"])
+
+
+@LONG_FAULTS
+def test_pods_that_were_deleted_without_a_coordinator_are_not_waited_for(
+    cluster: Cluster, trained: None
+) -> None:
+    """The job shrinks by force while the agents of half of its pods are frozen. The others end, and
+    those two are no majority of the members."""
+    desired = {"parallelism": 2, "completions": 2}
+    agents = [agent_pid(gpt(cluster).uid(), index) for index in (0, 1)]
+    for pid in agents:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        for user in ((), SCHEDULER):
+            patch = ("patch", "job", "gpt", "-n", "research", "-p", json.dumps({"spec": desired}))
+            cluster.kubectl(*patch, *user)
+        cluster.until(lambda: count_pods(cluster) == 2, "two pods to end", 120)
+    finally:
+        for pid in agents:
+            os.kill(pid, signal.SIGCONT)
+    before = last_step(cluster)
+    cluster.until(gpt(cluster).trains_on(2, before), "the two to train on", MINORITY_S)
+    gpt(cluster).check_undisturbed()

@@ -5,7 +5,14 @@ from typing import Any
 
 from aiohttp import web
 
-from cede.api.objects import ACCESS_REVIEWS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Json
+from cede.api import names
+from cede.api.objects import (
+    ACCESS_REVIEWS,
+    CONFIG_MAPS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+    Json,
+)
 from cede.dashboard.people.person import SHARED
 
 ALL_SHARED = frozenset(kind.plural for kind in SHARED)
@@ -18,6 +25,8 @@ class People:
         self._names: dict[str, str] = {}
         # by name: plurals of shared kinds, and namespaces of jobs; "" is all
         self._rights: dict[str, tuple[Collection[str], Collection[str]]] = {}
+        # who may not list how far jobs are
+        self._without_progress = set[str]()
 
     def add(
         self, name: str, namespaces: Collection[str], kinds: Collection[str] = ALL_SHARED
@@ -27,6 +36,9 @@ class People:
         self._names[token] = name
         self._rights[name] = kinds, namespaces
         return token
+
+    def without_progress(self, name: str) -> None:
+        self._without_progress.add(name)
 
     def revoke(self, token: str) -> None:
         del self._names[token]
@@ -49,6 +61,10 @@ class People:
         kinds, namespaces = self._rights[spec["user"]]
         attributes = spec["resourceAttributes"]
         assert attributes["verb"] == "list"
+        if attributes["resource"] == CONFIG_MAPS.plural:
+            assert attributes["name"] == names.PROGRESS
+            if spec["user"] in self._without_progress:
+                return False
         if attributes["resource"] in ALL_SHARED:
             return attributes["resource"] in kinds
         return bool({"", attributes["namespace"]} & set(namespaces))

@@ -4,10 +4,12 @@
 each estimate held, and exits with 1 if one held too rarely.
 """
 
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from cede.api import names
 from cede.api.kueue import (
@@ -38,6 +40,8 @@ HOLDS_IN = 0.8
 """The part of the estimates that must hold."""
 ADMISSION_S = 10.0
 """From the end of the cause to the admission: a take-back asks, releases, and waits for Kueue."""
+TIME_LIMIT = 1.5
+"""Every second job may run for so many times as long as it takes with all its accelerators."""
 ROUNDING_S = 1.0
 """Times of the API are whole seconds."""
 ONE_GPU = PodTemplate(
@@ -68,9 +72,12 @@ class Forecasts:
         self._open = defaultdict[str, set[Forecast]](set)
         # (the estimate, whether it held) of each that could be judged
         self.judged: list[tuple[Forecast, bool]] = []
+        # by Workload: for how many seconds it has had quota
+        self._ran_s = defaultdict[str, float](float)
         self._cluster.clock.after(LOOK_S, self._look)
 
     def _look(self) -> None:
+        self._end_overdue()
         jobs = list(self._cluster.jobs.values())
         waiting = {job.workload.name: job for job in jobs if job.workload.reserved_since is None}
         self._judge({job.workload.name: job.workload.reserved_since for job in jobs})
@@ -79,6 +86,14 @@ class Forecasts:
             if workload.metadata.name in waiting:
                 self._open[workload.metadata.name].update(_forecasts(workload, index))
         self._cluster.clock.after(LOOK_S, self._look)
+
+    def _end_overdue(self) -> None:
+        """As Kueue does; a scale-up is a new Workload, whose time begins again."""
+        for job in list(self._cluster.jobs.values()):
+            if job.workload.reserved_since is not None:
+                self._ran_s[job.workload.uid] += LOOK_S
+                if self._ran_s[job.workload.uid] >= (_limit_s(job) or math.inf):
+                    self._cluster.end(job)
 
     def _judge(self, starts: dict[str, float | None]) -> None:
         for name in list(self._open):
@@ -106,8 +121,45 @@ class Forecasts:
             cessions=list(self._scheduler.cessions.values()),
             queues=[_cluster_queue(entry) for entry in queues],
             local_queues=[_local_queue(entry) for entry in queues],
-            workloads=[_workload(job.workload, quota) for job in jobs],
+            workloads=[self._workload(job.workload, quota) for job in jobs],
         )
+
+    def _workload(self, item: simulated.Workload, quota: Quota) -> Workload:
+        team = item.job.spec.team
+        labels = {names.STOPPED_FOR: item.stopped_for} if item.stopped_for else {}
+        owner = OwnerReference("Job", item.job.spec.name, item.job.uid, controller=True)
+        read = Workload(
+            Meta(
+                name=item.name,
+                namespace=team,
+                uid=item.uid,
+                creationTimestamp=rfc3339(item.created, micro=True),
+                labels=labels,
+                ownerReferences=(owner,),
+            ),
+            WorkloadSpec(
+                queueName="default",
+                active=item.active,
+                priority=item.job.spec.priority,
+                podSets=(_pods(item.count),),
+                maximumExecutionTimeSeconds=_limit_s(item.job),
+            ),
+        )
+        if item.reserved_since is None:
+            return replace(read, status=WorkloadStatus(_pending(item, quota)))
+        since = rfc3339(item.reserved_since)
+        ran_s = self._ran_s[item.uid] - (self._cluster.now - item.reserved_since)
+        conditions = tuple(
+            Condition(type_, "True", type_, "", since)
+            for type_ in (names.QUOTA_RESERVED, names.ADMITTED, names.PODS_READY)
+        )
+        usage = PodSetAssignment("main", item.count, {names.GPU: FLAVOR}, {names.GPU: item.count})
+        status = WorkloadStatus(
+            conditions,
+            Admission(team, (usage,)),
+            accumulatedPastExecutionTimeSeconds=max(0, round(ran_s)),
+        )
+        return replace(read, status=status)
 
 
 def _forecasts(workload: Workload, index: Index) -> Iterator[Forecast]:
@@ -136,30 +188,10 @@ def _local_queue(entry: simulated.Queue) -> LocalQueue:
     return local_queue(entry.name)
 
 
-def _workload(item: simulated.Workload, quota: Quota) -> Workload:
-    team = item.job.spec.team
-    labels = {names.STOPPED_FOR: item.stopped_for} if item.stopped_for else {}
-    owner = OwnerReference("Job", item.job.spec.name, item.job.uid, controller=True)
-    read = Workload(
-        Meta(
-            name=item.name,
-            namespace=team,
-            uid=item.uid,
-            creationTimestamp=rfc3339(item.created, micro=True),
-            labels=labels,
-            ownerReferences=(owner,),
-        ),
-        WorkloadSpec("default", item.active, item.job.spec.priority, None, (_pods(item.count),)),
-    )
-    if item.reserved_since is None:
-        return replace(read, status=WorkloadStatus(_pending(item, quota)))
-    since = rfc3339(item.reserved_since)
-    conditions = tuple(
-        Condition(type_, "True", type_, "", since)
-        for type_ in (names.QUOTA_RESERVED, names.ADMITTED, names.PODS_READY)
-    )
-    usage = PodSetAssignment("main", item.count, {names.GPU: FLAVOR}, {names.GPU: item.count})
-    return replace(read, status=WorkloadStatus(conditions, Admission(team, (usage,))))
+def _limit_s(job: simulated.Job) -> int:
+    """0: its time is not limited."""
+    is_limited = crc32(job.spec.name.encode()) % 2
+    return round(TIME_LIMIT * job.spec.duration) if is_limited else 0
 
 
 def _pods(count: int) -> PodSet:

@@ -22,7 +22,8 @@ from tests.harness.local_job import free_port
 
 MODULE = "prometheus"
 """The folder in deploy/local."""
-PACKAGE = "github.com/prometheus/prometheus/cmd/prometheus"
+PACKAGES = "github.com/prometheus/prometheus/cmd"
+RULES_TEST = FOLDER / "rules_test.yaml"
 INTERVAL = "1s"
 KUEUE = "kueue-system"
 READER = "prometheus"
@@ -62,7 +63,7 @@ class Prometheus:
 @contextmanager
 def scraping(cluster: Cluster, folder: Path) -> Iterator[Prometheus]:
     """Prometheus runs, keeps its data in `folder`, and is ready."""
-    program = compile_prometheus(cluster.binary.parent)
+    program = compile_program("prometheus", cluster.binary.parent)
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups()}))
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration(cluster)))
     port = free_port()
@@ -88,15 +89,26 @@ def is_ready(process: subprocess.Popen[bytes], prometheus: Prometheus, folder: P
     return bool(prometheus.query("vector(1)"))
 
 
-def compile_prometheus(folder: Path) -> Path:
-    """Seven minutes, once."""
-    program = folder / MODULE
+def compile_program(name: str, folder: Path) -> Path:
+    """`prometheus` or `promtool`, in this folder. Seven minutes for the first one, once."""
+    program = folder / name
     record = program.with_suffix(".key")
     key = (TREE / "deploy" / "local" / MODULE / "go.mod").read_text()
     if not (program.exists() and record.exists() and record.read_text() == key):
-        binaries.run_go(MODULE, "build", "-ldflags", "-s -w", "-o", str(program), PACKAGE)
+        binaries.run_go(
+            MODULE, "build", "-ldflags", "-s -w", "-o", str(program), f"{PACKAGES}/{name}"
+        )
         record.write_text(key)
     return program
+
+
+def rules_tested_by(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What promtool says of rules_test.yaml."""
+    (folder / "groups.yaml").write_text(yaml.safe_dump({"groups": rule_groups()}))
+    tests = folder / RULES_TEST.name
+    tests.write_text(RULES_TEST.read_text())
+    command = [str(program), "test", "rules", str(tests)]
+    return subprocess.run(command, text=True, capture_output=True, check=False)
 
 
 def rule_groups() -> list[Json]:

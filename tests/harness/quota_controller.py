@@ -30,8 +30,8 @@ from cede.api.objects import (
     rfc3339,
 )
 from cede.kube.cache import Cache
+from cede.kueue_settings import config as kueue_config
 from quota_controller.controller import Controller
-from quota_controller.status import kueue_config
 from tests.fakes.api_server import ApiServer
 
 START = 1_800_000_000.0

@@ -32,10 +32,15 @@ def test_an_unknown_priority_class_is_refused_with_the_list(
 
 
 def test_a_job_is_deleted_with_its_pods_only(user: Any, team: str, write: WriteFile) -> None:
-    user.kubectl("apply", "-f", write(job_file(team)))
     job = ("job", "gpt", "-n", team)
     # without a propagationPolicy the API server leaves the pods of a Job
     raw = ("--raw", f"/apis/batch/v1/namespaces/{team}/jobs/gpt")
+    user.kubectl("apply", "-f", write(job_file(team)))
+    # it is suspended since it was created, and has had none
+    user.kubectl("delete", *raw)
+    user.kubectl("wait", "--for=delete", "job/gpt", "-n", team)
+    user.kubectl("apply", "-f", write(job_file(team)))
+    user.kubectl("patch", *job, "-p", '{"spec": {"ttlSecondsAfterFinished": 1000}}')
     for deletion in ((*job, "--cascade=orphan"), raw):
         output = run_kubectl(user, "delete", *deletion)
         assert "delete it with propagationPolicy Background or Foreground" in output

@@ -12,6 +12,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "types without code; both kinds of access are checked there and in test_access.py",
     ),
     "cede/api/allocation.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/alternative.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/allocation_status.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/instance_type.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/pod_templates.py": (
@@ -26,6 +27,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cede/api/servers.py": (
         "tests/unit/scheduler/snapshot/test_servers.py",
         "dataclasses without code; what they say is read there",
+    ),
+    "cede/api/preference_reasons.py": (
+        "tests/unit/cede_api/test_reasons.py",
+        "every reason and its sentence are checked there",
     ),
     "cede/api/wait_reasons.py": (
         "tests/unit/cede_api/test_reasons.py",
@@ -147,10 +152,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/agent/test_leadership.py",
         "agents elect there over their control ports",
     ),
-    "elastic_runtime/agent/peers.py": (
-        "tests/unit/elastic_runtime/agent/test_leadership.py",
-        "agents find and ask each other there",
-    ),
     "elastic_runtime/agent/request_router.py": (
         "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
         "every pod answers or forwards there",
@@ -187,7 +188,11 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/quota_controller/desired/test_plan.py",
         "the objects of a namespace are compared there",
     ),
-    "quota_controller/status/verdict.py": (
+    "cede/kueue_settings/config.py": (
+        "tests/unit/cede_cli/kueue_settings/test_checks.py",
+        "what is read of a file is what the checks are about",
+    ),
+    "cede/api/verdict.py": (
         "tests/unit/quota_controller/status/test_allocation_conditions.py",
         "every verdict becomes a condition there",
     ),

@@ -132,37 +132,57 @@ def test_no_pod_of_a_server_names_the_workload_of_another(judge: Judge, place: s
     assert "names the Workload of another job" in message
 
 
-# --- deletions ------------------------------------------------------------------------------------
-ORPHAN = {"metadata": {"name": "it", "namespace": "vision", "finalizers": ["orphan"]}}
-JOB_SET = job_of_kind("JobSet", pod_spec())
+# --- pods that Kueue would count by another Workload ----------------------------------------------
+REPLICA_SET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
+IN_GROUP = {names.POD_GROUP: "of-small-pods"}
 
 
-@pytest.mark.parametrize(
-    ("job", "options", "is_refused"),
-    [
-        pytest.param(plain_job(), {"propagationPolicy": "Background"}, False, id="kubectl"),
-        pytest.param(plain_job(), {"propagationPolicy": "Foreground"}, False, id="foreground"),
-        pytest.param(plain_job(), {"propagationPolicy": "Orphan"}, True, id="orphan"),
-        pytest.param(plain_job(), {"orphanDependents": True}, True, id="orphan, as of old"),
-        pytest.param(plain_job(), {}, True, id="by default, the pods of a Job stay"),
-        pytest.param(JOB_SET, {}, False, id="and those of a JobSet do not"),
-        pytest.param(JOB_SET, {"propagationPolicy": "Orphan"}, True, id="orphan a JobSet"),
-        pytest.param(JOB_SET | ORPHAN, {}, True, id="orphan by finalizer"),
-    ],
-)
-def test_nobody_deletes_a_job_and_leaves_its_pods(
-    judge: Judge, job: Json, options: Json, is_refused: bool
-) -> None:
-    """Kueue frees the quota of a job that is gone, and the pods ran on."""
-    assert bool(judge(job, deletion=options)) == is_refused
-    assert judge(job, JOB_CONTROLLER, deletion=options) == []
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_no_template_puts_its_pods_into_a_group(judge: Judge, place: str) -> None:
+    """Kueue reserved for each pod of a group what the first of its role asked for: one pod without
+    accelerators, and any number with them, ran without quota."""
+    gated = gpu_pod(**{place: IN_GROUP})
+    gated["spec"] |= {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    server = with_uid(gated, "apps/v1", "ReplicaSet")
+    [message] = judge(server, REPLICA_SET_CONTROLLER)
+    assert "pod-group-name" in message
+    assert judge(with_uid(gated, "batch/v1", "Job"), JOB_CONTROLLER) == []
+    assert judge(gated) == [], "who may create pods; members may not"
+    server["metadata"].pop(place)
+    assert judge(server, REPLICA_SET_CONTROLLER) == []
 
 
-def test_nobody_makes_the_garbage_collector_leave_pods(judge: Judge) -> None:
-    [message] = judge(JOB_SET | ORPHAN)
-    assert "finalizer orphan" in message
-    assert judge(JOB_SET | ORPHAN, old=JOB_SET)
-    assert judge(JOB_SET | ORPHAN, old=JOB_SET | ORPHAN) == []
+def stateful_set(parent: str) -> Json:
+    made = job_of_kind("StatefulSet", pod_spec())
+    made["spec"]["template"]["metadata"] = {"annotations": {names.SUSPENDING_PARENT: parent}}
+    return made
+
+
+def test_nobody_takes_a_stateful_set_from_kueue(judge: Judge) -> None:
+    """Kueue accepted other pods in it, and counted them as those before."""
+    ours, other = stateful_set("statefulset"), stateful_set("deployment")
+    for old in (None, ours, other):
+        for parent in ("deployment", ""):
+            [message] = judge(stateful_set(parent), old=old)
+            assert "pod-suspending-parent" in message
+        assert judge(ours, old=old) == []
+    assert judge(job_of_kind("StatefulSet", pod_spec()), old=other) == [], "the cure"
+    of_group = with_uid(other, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
+    assert judge(of_group, "system:serviceaccount:lws-system:lws-controller-manager") == []
+    assert judge(of_group, old=of_group) == []
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "Job"])
+def test_nobody_says_that_multikueue_made_an_object(judge: Judge, kind: str) -> None:
+    """Kueue counted the pods of a StatefulSet by the Workload of a smaller one of before."""
+    plain, labelled = job_of_kind(kind, pod_spec()), job_of_kind(kind, pod_spec())
+    labelled["metadata"]["labels"] = {names.MULTIKUEUE_ORIGIN: "elsewhere"}
+    for old in (None, plain):
+        [message] = judge(labelled, old=old)
+        assert "multikueue-origin" in message
+    assert judge(labelled, old=labelled) == judge(plain, old=labelled) == []
+    kueue = "system:serviceaccount:kueue-system:kueue-controller-manager"
+    assert judge(labelled, kueue) == []
 
 
 # --- elastic jobs that Cede does not know ---------------------------------------------------------

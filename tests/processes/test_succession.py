@@ -10,6 +10,7 @@ import pytest
 from elastic_runtime.contract import Status
 from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = local_job.SCRIPT
@@ -64,10 +65,36 @@ def test_members_train_on_while_the_agent_of_pod_0_is_frozen(
     job.start(0, 1, 2, 3)
     before = job.trains(4)
     os.kill(job.pods[0].pid, signal.SIGSTOP)
-    seconds_until_next_generation_trains(job, before)
+    assert seconds_until_next_generation_trains(job, before) < GOAL_S
     without = job.trains(3, beyond=20)
     os.kill(job.pods[0].pid, signal.SIGCONT)
     back = job.trains(4)
     assert back.generation > without.generation
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@LONG
+@pytest.mark.parametrize("victim", [1, 4], ids=["stays", "leaves"])
+@pytest.mark.parametrize("after_s", [0, 0.1, 0.4])
+def test_a_rank_that_is_killed_in_a_take_back_after_pod_0_was_replaced_stops_nobody(
+    job: Job, undisturbed: Callable[[int], list[float]], victim: int, after_s: float
+) -> None:
+    """Once no step followed for 30 s: a group waited for calls that could not end."""
+    job.start(0, 1, 2, 3, 4)
+    before = job.trains(5)
+    job.kill_pod(0)
+    seconds_until_next_generation_trains(job, before)
+    job.start(0)
+    job.trains(5)
+    job.resize(4)
+    # The moment of the fault is what is tried.
+    time.sleep(after_s)
+    job.kill_rank(victim)
+    stopped_at = last_step(job)
+    began = time.monotonic()
+    job.until(lambda status: status.step > stopped_at and status.size == 4, 60)
+    assert time.monotonic() - began < 2 * GOAL_S
+    job.trains(4)
     job.stop()
     check_exactly_once(job, undisturbed)

@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 from cede.api.objects import ALLOCATIONS, CESSIONS
 from cede.dashboard.feed import Feed
 from cede.dashboard.history import Answer, from_ledger, not_allowed
+from cede.dashboard.metrics import TOO_MANY, Limit
 from cede.dashboard.people.as_person import AsPerson
 from cede.dashboard.people.audiences import Audiences, TooMany
 from cede.dashboard.people.person import Person, Rights
@@ -149,6 +150,7 @@ class PeopleAccess:
         try:
             return await self._audiences.feed(rights)
         except TooMany as error:
+            TOO_MANY.labels(Limit.AUDIENCES).inc()
             raise web.HTTPServiceUnavailable(
                 text="too many people with different rights look at the page: try again later\n"
             ) from error
@@ -220,6 +222,7 @@ async def _reviewed(answer: Awaitable[A], what: str) -> A:
     try:
         return await answer
     except Busy as error:
+        TOO_MANY.labels(Limit.REVIEWS).inc()
         raise web.HTTPServiceUnavailable(
             text="too many people come at once: try again in a moment\n"
         ) from error

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 from kubernetes.aio.client.configuration import Configuration
 
+from cede.api import names
 from cede.api.objects import Key
 from cede.dashboard.explaining import explained
 from cede.dashboard.questions import Predictions, Question
@@ -15,7 +16,7 @@ from cede.kube.connection import open_session, trust
 from cede.prediction import Prediction, in_memory, path_of
 from cede.report.explanation import Explanation
 
-MANAGER = "cede-dashboard"
+MANAGER = names.DASHBOARD
 CLUSTER = "cluster"
 
 

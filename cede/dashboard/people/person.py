@@ -14,6 +14,8 @@ SHARED = (
 """What all teams share."""
 OF_JOBS = (objects.JOBS, objects.WORKLOADS, objects.LOCAL_QUEUES)
 """What is watched in each namespace."""
+PROGRESS = objects.CONFIG_MAPS
+"""The same, of the name `names.PROGRESS`. Who may not list it sees the jobs all the same."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Rights:
     kinds: frozenset[str]
     # whose jobs they may see; EVERYWHERE alone: those of all
     namespaces: frozenset[str]
+    # those of them in which they may see how far jobs are; EVERYWHERE alone: all
+    progress: frozenset[str] = frozenset()
 
 
 def person_of(review: Json) -> Person | None:
@@ -48,13 +52,14 @@ def person_of(review: Json) -> Person | None:
     )
 
 
-def may_list(person: Person, kind: Kind, namespace: str) -> Json:
-    """The question whether they may: a SubjectAccessReview."""
+def may_list(person: Person, kind: Kind, namespace: str, name: str = "") -> Json:
+    """The question whether they may: a SubjectAccessReview. With a name, about that object only."""
     attributes = {
         "verb": "list",
         "group": kind.group,
         "resource": kind.plural,
         "namespace": namespace,
+        **({"name": name} if name else {}),
     }
     spec: Json = {
         "user": person.name,
@@ -92,6 +97,11 @@ def visible(view: View, rights: Rights) -> View:
         ],
         hidden_kinds=view.hidden_kinds | hidden,
         hidden_namespaces=view.hidden_namespaces | hidden_namespaces,
+        progress={
+            namespace: progress
+            for namespace, progress in view.progress.items()
+            if {EVERYWHERE, namespace} & rights.progress
+        },
         **_without(view, hidden),
     )
     if everywhere:
@@ -106,6 +116,8 @@ def visible(view: View, rights: Rights) -> View:
 
 
 def _is_visible(namespace: str, kind: str, rights: Rights) -> bool:
+    if kind == PROGRESS.plural:
+        return bool({EVERYWHERE, namespace} & rights.progress)
     of_jobs = kind in {entry.plural for entry in OF_JOBS}
     return not of_jobs or bool({EVERYWHERE, namespace} & rights.namespaces)
 

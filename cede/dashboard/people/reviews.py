@@ -5,10 +5,12 @@ import hashlib
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from cede.api import names
 from cede.api.objects import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Json, Kind
 from cede.dashboard.people.person import (
     EVERYWHERE,
     OF_JOBS,
+    PROGRESS,
     SHARED,
     Person,
     Rights,
@@ -52,6 +54,7 @@ class Reviews:
     async def _ask_rights(self, person: Person) -> Rights:
         kinds = set[str]()
         allowed = set[str]()
+        progress = set[str]()
 
         async def ask_kind(kind: Kind) -> None:
             if await self._may(person, kind, place_of(kind)):
@@ -62,15 +65,22 @@ class Reviews:
                 if not await self._may(person, kind, namespace):
                     return
             allowed.add(namespace)
+            await ask_progress(namespace)
+
+        async def ask_progress(namespace: str) -> None:
+            if await self._may(person, PROGRESS, namespace, names.PROGRESS):
+                progress.add(namespace)
 
         await gather_bounded([*(ask_kind(kind) for kind in SHARED), ask_namespace(EVERYWHERE)])
         if EVERYWHERE not in allowed:
             await gather_bounded(ask_namespace(namespace) for namespace in self._namespaces())
-        return Rights(frozenset(kinds), frozenset(allowed))
+        elif EVERYWHERE not in progress:
+            await gather_bounded(ask_progress(namespace) for namespace in self._namespaces())
+        return Rights(frozenset(kinds), frozenset(allowed), frozenset(progress))
 
-    async def _may(self, person: Person, kind: Kind, namespace: str) -> bool:
+    async def _may(self, person: Person, kind: Kind, namespace: str, name: str = "") -> bool:
         review = await self._client.create(
-            SUBJECT_ACCESS_REVIEWS, may_list(person, kind, namespace)
+            SUBJECT_ACCESS_REVIEWS, may_list(person, kind, namespace, name)
         )
         return bool((review.get("status") or {}).get("allowed"))
 

@@ -15,6 +15,7 @@ export const cell = (text, className = "num") => element("td", { className }, te
 export const amount = (value) => cell(String(value), value ? "num" : "num zero");
 export const state = (word) => element("span", { className: `state ${word}` }, word);
 export const number = (value) => (value === null ? "–" : value.toLocaleString("en"));
+export const loss = (value) => (value === null ? "–" : String(Number(value.toPrecision(4))));
 // To a tenth, and never -0.
 export const hours = (value) => (Math.round(value * 10) / 10 || 0).toLocaleString("en");
 

@@ -1,6 +1,6 @@
 // The dialog that explains a job.
 
-import { $, element, number } from "./elements.mjs";
+import { $, element, loss, number } from "./elements.mjs";
 import { facts } from "./facts.mjs";
 import { ask } from "./server.mjs";
 import { ago } from "./times.mjs";
@@ -12,8 +12,10 @@ export async function explain(namespace, name, job) {
   const rows = known ? [
     ["State", known.state], ["Size", number(known.size)], ["Desired", number(known.desired)],
     ["Allowed", known.allowed || "–"], ["Step", number(known.step)],
-    ["Last save", number(known.saved_step)],
-    ["Reported", known.reported ? ago(known.reported) : "–"],
+    ["Loss", loss(known.loss)],
+    ["Last save", `${number(known.saved_step)}${known.saved ? `, ${ago(known.saved)}` : ""}`],
+    ["Reported", [known.reported && ago(known.reported), known.silence && "silent"]
+      .filter(Boolean).join(", ") || "–"],
     ["Priority", `${known.priority_class} ${known.priority}`], ["Level", known.level],
   ] : [];
   $("job-facts").replaceChildren(...rows.map(([term, text]) =>

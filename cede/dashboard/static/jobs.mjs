@@ -1,6 +1,6 @@
 // The section of jobs: a table that is filtered and sorted.
 
-import { $, cell, element, number, place, show, state } from "./elements.mjs";
+import { $, cell, element, loss, number, place, show, state } from "./elements.mjs";
 import { explain } from "./explanation.mjs";
 import { facts, isReading } from "./facts.mjs";
 import { ago } from "./times.mjs";
@@ -49,11 +49,13 @@ function jobRow(_, job) {
       element("span", { className: "hidden" }, "smaller than desired: "));
   }
   const saved = cell(number(job.saved_step), "num minor");
-  const since = element("td", { className: "num minor quiet" });
+  if (job.saved) saved.append(" ", element("small", { "data-ago": job.saved }, ago(job.saved)));
+  const since = element("td", { className: "num minor quiet", title: job.silence });
   if (job.reported) since.append(element("span", { "data-ago": job.reported }, ago(job.reported)));
+  if (job.silence) since.append(" ", element("strong", {}, "silent"));
   return element("tr", {}, heading, element("td", {}, state(job.state)), size,
     cell(number(job.desired), "num minor"), cell(job.allowed || "–", "num minor"),
-    cell(number(job.step), "num minor"), saved, since,
+    cell(number(job.step), "num minor"), cell(loss(job.loss), "num minor"), saved, since,
     element("td", { className: "minor" }, job.priority_class || "–", " ",
       element("small", {}, String(job.priority))),
     element("td", { className: "why minor" }, job.why));

@@ -83,6 +83,7 @@ function takeBody(take) {
     (take.forced.includes(target) ? " (had not ceded within its grace period)" : "")));
   return element("div", { className: "body" },
     element("p", {}, take.why),
+    ...take.alternatives.map((text) => element("p", {}, text)),
     take.message && take.message !== take.why ? element("p", {}, take.message) : "",
     list.length > 1 || take.forced.length ? element("ul", {}, ...list) : "",
     element("table", { "aria-label": "Stages" },

@@ -72,9 +72,8 @@ class ElasticTrainer(Trainer):
         setup.use_own_device(args)
         self.session: Session | None = None
         super().__init__(model, args, *others, **named)
-        raise_mistakes(
-            arguments.trainer_mistakes(processes, type(self), ElasticTrainer, self.train_dataset)
-        )
+        given = (self.train_dataset, self.eval_dataset)
+        raise_mistakes(arguments.trainer_mistakes(processes, type(self), ElasticTrainer, *given))
         self._processes = processes
         self._strategy = strategy
         self._session_options = dict(session_options or {})

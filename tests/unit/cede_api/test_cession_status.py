@@ -39,6 +39,12 @@ KIND = ("p5", "nvidia.com/gpu")
         pytest.param({"stopped": True}, 20, {KIND: 800}, id="it was stopped before it ceded"),
         pytest.param({}, None, {KIND: None}, id="it was resized before it ceded"),
         pytest.param({"stopped": True, "step": 0}, None, {KIND: None}, id="it reported no step"),
+        pytest.param({"completed": True}, 0, {}, id="it completed before it was resized"),
+        pytest.param(
+            {"step": 0, "withoutAccelerators": True, "unsaved": []},
+            *(None, {}),
+            id="without accelerators it lost no time of any, and perhaps steps",
+        ),
         pytest.param(
             {"cededTime": TIME, "stopped": True, "durableStep": 70, "unsaved": []},
             *(0, {}),
@@ -46,7 +52,7 @@ KIND = ("p5", "nvidia.com/gpu")
         ),
         pytest.param(
             {"cededTime": TIME, "stopped": True, "unsaved": []},
-            *(20, {}),
+            *(20, None),
             id="recorded by an earlier version",
         ),
         pytest.param(
@@ -57,7 +63,7 @@ KIND = ("p5", "nvidia.com/gpu")
     ],
 )
 def test_what_a_target_lost(
-    status: dict[str, Any], steps: int | None, seconds: dict[FlavorResource, float | None]
+    status: dict[str, Any], steps: int | None, seconds: dict[FlavorResource, float | None] | None
 ) -> None:
     target = TargetStatus.model_validate({"uid": "u"} | LOSS | status)
     assert (target.lost_steps, target.lost_seconds) == (steps, seconds)

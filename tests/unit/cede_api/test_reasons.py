@@ -1,4 +1,4 @@
-"""Every reason is in cede/api/reasons.py or cede/api/wait_reasons.py, with a sentence."""
+"""Every reason is in a file of cede/api whose name ends so, with a sentence."""
 
 import ast
 import re
@@ -7,18 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from cede.api import reasons, wait_reasons
+from cede.api import preference_reasons, reasons, wait_reasons
 from cede.api.reasons import Reason
 from tests.paths import TREE
 
 REASON_TYPES = [
     value
-    for value in (*vars(reasons).values(), wait_reasons.WaitReason)
+    for value in (
+        *vars(reasons).values(),
+        preference_reasons.PreferenceReason,
+        wait_reasons.WaitReason,
+    )
     if isinstance(value, type) and issubclass(value, Reason) and value is not Reason
 ]
 ALL_REASONS = [reason for type_ in REASON_TYPES for reason in type_]
 COMPONENTS = ("cede", "quota_controller", "scheduler", "webhook")
-OWN_FILES = [TREE / "cede" / "api" / name for name in ("reasons.py", "wait_reasons.py", "names.py")]
+OWN_FILES = [
+    TREE / "cede" / "api" / name
+    for name in ("reasons.py", "preference_reasons.py", "wait_reasons.py", "names.py")
+]
 MODULES = [
     path
     for component in COMPONENTS

@@ -24,7 +24,7 @@ def policies() -> list[Json]:
         for document in yaml.safe_load_all(file.read_text())
         if document and document.get("kind") == "ValidatingAdmissionPolicy"
     ]
-    assert len(documents) == 16
+    assert len(documents) == 17
     return documents
 
 

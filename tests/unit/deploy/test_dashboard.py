@@ -6,7 +6,7 @@ from cede.api import names
 from cede.api.objects import Kind
 from cede.api.team_days import PORT_NAME
 from cede.dashboard.__main__ import LEDGER, parse_flags
-from cede.dashboard.people.person import OF_JOBS, SHARED
+from cede.dashboard.people.person import OF_JOBS, PROGRESS, SHARED
 from tests.harness.component_manifests import manifests
 
 NAME = "cede-dashboard"
@@ -33,10 +33,13 @@ def read(*kinds: Kind) -> set[tuple[str, str, str]]:
 
 def test_it_reads_what_the_page_shows_and_asks_who_somebody_is_and_may_do_nothing_else() -> None:
     in_cluster = [kind for kind in (*SHARED, *OF_JOBS) if kind.plural != "leases"]
-    assert rights("ClusterRole") == read(*in_cluster) | {
+    assert rights("ClusterRole") == read(*in_cluster, PROGRESS) | {
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     }
+    [role] = documents("ClusterRole")
+    [notes] = [rule for rule in role["rules"] if PROGRESS.plural in rule["resources"]]
+    assert notes["resourceNames"] == [names.PROGRESS]
     assert rights("Role") == read(*(kind for kind in SHARED if kind.plural == "leases"))
 
 

@@ -1,4 +1,5 @@
-"""What Cede's own pods may connect to, so that one that somebody took over reaches little else."""
+"""Who may connect to Cede's own pods, and what they may connect to, so that one that somebody took
+over reaches little else."""
 
 from functools import cache
 
@@ -9,7 +10,7 @@ from cede.api import names
 from cede.api.objects import Json
 from elastic_runtime import contract
 from tests.harness.component_manifests import manifests
-from tests.harness.network_policies import Peer, may_connect_to
+from tests.harness.network_policies import Peer, may_be_reached_by, may_connect_to
 from tests.paths import TREE
 
 WEBHOOK, SCHEDULER, QUOTA_CONTROLLER = "cede-webhook", "cede-scheduler", "cede-quota-controller"
@@ -34,22 +35,31 @@ def policies() -> list[Json]:
     text = (TREE / "deploy/overlays/production/network-policies.yaml").read_text()
     own = list(yaml.safe_load_all(text))
     parts = [manifests(part, "NetworkPolicy") for part in ("dashboard", "ledger")]
-    return own + [policy for part in parts for policy in part]
+    # as their kustomizations say
+    namespace = {"namespace": names.SYSTEM_NAMESPACE}
+    return own + [
+        policy | {"metadata": policy["metadata"] | namespace} for part in parts for policy in part
+    ]
 
 
-def pods_of_base() -> set[str]:
+@cache
+def ports() -> dict[str, set[int]]:
+    """What each component listens on."""
     files = (TREE / "deploy/base").glob("*/deployment.yaml")
     deployments = [yaml.safe_load(file.read_text()) for file in files]
-    return {
-        deployment["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
-        for deployment in deployments
-    }
+    for part in ("dashboard", "ledger"):
+        deployments += manifests(part, "Deployment")
+    listening: dict[str, set[int]] = {}
+    for deployment in deployments:
+        template = deployment["spec"]["template"]
+        [container] = template["spec"]["containers"]
+        name = template["metadata"]["labels"]["app.kubernetes.io/name"]
+        listening[name] = {port["containerPort"] for port in container["ports"]}
+    return listening
 
 
 def test_every_component_is_known_here() -> None:
-    parts = [manifests(part, "Deployment") for part in ("dashboard", "ledger")]
-    optional = {deployment["metadata"]["name"] for part in parts for deployment in part}
-    assert pods_of_base() | optional == COMPONENTS
+    assert ports().keys() == COMPONENTS
 
 
 @pytest.mark.parametrize(
@@ -91,3 +101,43 @@ def test_who_of_cede_connects_to(peer: Peer, port: int, protocol: str, who: set[
         if may_connect_to(policies(), pod, peer, port, protocol)
     }
     assert connecting == who
+
+
+MONITORING = Peer("monitoring")
+CLIENTS = {
+    **{name: component(name) for name in COMPONENTS},
+    "monitoring": MONITORING,
+    "a pod of a team": Peer("vision", {}, TEAM),
+    "the runtime of a job": RUNTIME,
+    "a pod of a team that is named as the page": Peer(
+        "vision", {"app.kubernetes.io/name": DASHBOARD}, TEAM
+    ),
+    "another machine": OTHER_MACHINE,
+}
+READERS = {"monitoring"}
+OPEN: dict[tuple[str, int], set[str]] = {
+    # no pod selector matches an API server
+    (WEBHOOK, 8443): set(CLIENTS),
+    (WEBHOOK, 8080): READERS,
+    (SCHEDULER, 8080): READERS,
+    (QUOTA_CONTROLLER, 8080): READERS,
+    (names.LEDGER, 8080): READERS | {DASHBOARD},
+    (DASHBOARD, 8080): READERS,
+    # a forwarded port comes from the node
+    (DASHBOARD, 8443): set(),
+}
+
+
+def test_every_port_of_a_component_is_known_here() -> None:
+    assert {(name, port) for name in COMPONENTS for port in ports()[name]} == OPEN.keys()
+
+
+@pytest.mark.parametrize("name", sorted(COMPONENTS))
+@pytest.mark.parametrize("port", [8080, 8443, 9999])
+def test_who_connects_to_cede(name: str, port: int) -> None:
+    connecting = {
+        client
+        for client, peer in CLIENTS.items()
+        if may_be_reached_by(policies(), component(name), peer, port)
+    }
+    assert connecting == OPEN.get((name, port), set())

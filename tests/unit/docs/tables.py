@@ -1,13 +1,10 @@
 """Writes tables that the code prints into pages: `python -m tests.unit.docs.tables`."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-from prometheus_client import REGISTRY
 
 from cede.api import reasons
+from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import Reason
 from cede.api.wait_reasons import WaitReason
 from elastic_runtime.integrations.transformers import arguments
@@ -18,7 +15,7 @@ MARKERS = {
     DOCS / "architecture.md": ("phase_table", "rule_table", "coordinator_table"),
     DOCS / "reasons.md": ("reason_tables",),
     DOCS / "install.md": ("matrix_table",),
-    DOCS / "metrics.md": ("metric_table",),
+    DOCS / "metrics.md": ("metric_table", "label_table"),
     DOCS / "api.md": ("api",),
     DOCS / "command.md": ("commands",),
     DOCS / "notebooks.md": ("client",),
@@ -31,7 +28,7 @@ def table(marker: str) -> str:
     """The table that the code prints for this marker."""
     from elastic_runtime.agent import membership, succession
     from scheduler.cession.cession_lifecycle import phase_table
-    from tests.unit.docs import api, command
+    from tests.unit.docs import api, command, metric_tables
 
     tables = {
         "phase_table": phase_table,
@@ -39,34 +36,14 @@ def table(marker: str) -> str:
         "coordinator_table": succession.rule_table,
         "reason_tables": reason_tables,
         "matrix_table": matrix_table,
-        "metric_table": metric_table,
+        "metric_table": metric_tables.metric_table,
+        "label_table": metric_tables.label_table,
         "api": api.page,
         "commands": command.page,
         "client": api.client_page,
         "refused_arguments": refused_arguments,
     }
     return tables[marker]()
-
-
-def metric_table() -> str:
-    """Every metric that the controllers register, with its labels."""
-    # each controller registers its metrics on import
-    for component in ("scheduler", "quota_controller", "webhook", "ledger"):
-        import_module(f"{component}.__main__")
-    # no public function lists what is registered, with its labels
-    collectors = set(REGISTRY._collector_to_names)
-    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
-    for collector in sorted(collectors, key=lambda metric: str(getattr(metric, "_name", ""))):
-        name = getattr(collector, "_name", "")
-        if name.startswith("cede_"):
-            lines.append(_metric_row(collector, name))
-    return "\n".join(lines)
-
-
-def _metric_row(collector: Any, name: str) -> str:
-    suffix = "_total" if collector._type == "counter" else ""
-    labels = ", ".join(f"`{label}`" for label in collector._labelnames)
-    return f"| `{name}{suffix}` | {collector._type} | {labels} | {collector._documentation} |"
 
 
 def refused_arguments() -> str:
@@ -92,6 +69,7 @@ def reason_tables() -> str:
         reasons.KubernetesReason,
         reasons.EventReason,
         reasons.CessionReason,
+        PreferenceReason,
         reasons.CessionPhase,
         reasons.SchedulerEvent,
         reasons.SaveState,

@@ -52,6 +52,17 @@ MIG = "nvidia.com/mig-1g.5gb"
             id="stopped, and nobody could ask it",
         ),
         pytest.param(ended(stopped=True), "Stop", None, None, id="was to shrink, and was stopped"),
+        pytest.param(ended(completed=True), "Shrink", 0, 0, id="completed before it was to shrink"),
+        pytest.param(
+            ended(0, stopped=True, withoutAccelerators=True),
+            *("Stop", None, 0),
+            id="stopped without accelerators, and nobody could ask it",
+        ),
+        pytest.param(
+            ended(0, stopped=True, **CEDED | {"withoutAccelerators": True}),
+            *("Stop", 20, 0),
+            id="stopped without accelerators, and could not save",
+        ),
         pytest.param(
             ended(0, stopped=True, **CEDED),
             *("Stop", 20, None),
@@ -108,11 +119,21 @@ def rows(table: str, *columns: str) -> list[tuple[str | None, ...]]:
 
 
 def test_all_losses_add_up_by_the_job_that_claimed_and_what_is_unknown_is_no_0() -> None:
-    columns = ("claimant", "targets", "stopped", "lost_steps", "lost_hours", "unknown_losses")
-    assert rows("claimant", *columns) == [
-        ("speech", "3", "2", "unknown", "unknown", "2"),
-        ("vision", "3", "3", "25", "3.000000", "1"),
+    columns = ("lost_steps", "unknown_steps", "lost_hours", "unknown_losses")
+    assert rows("claimant", "claimant", "targets", "stopped", *columns) == [
+        ("speech", "4", "3", "unknown", "3", "unknown", "2"),
+        ("vision", "3", "3", "25", "1", "3.000000", "1"),
     ]
+
+
+def test_a_job_without_accelerators_adds_no_hours_and_its_steps_are_no_0() -> None:
+    sums = month(ended(0, job="cpu", stopped=True, withoutAccelerators=True))
+    [row] = TABLES["claimant"](sums)
+    assert (row["lost_steps"], row["unknown_steps"]) == ("unknown", "1")
+    assert (row["lost_hours"], row["unknown_losses"]) == ("0.000000", "0")
+    [loss] = TABLES["loss"](sums)
+    assert (loss["lost_steps"], loss["lost_hours"]) == ("unknown", "0.000000")
+    assert TABLES["type"](sums) == []
 
 
 @pytest.mark.parametrize(

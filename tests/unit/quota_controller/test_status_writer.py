@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, Key, Kind
+from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, POLICIES, Key, Kind
+from cede.kueue_settings import config as kueue_config
+from cede.kueue_settings.config import CONFIG_KEY
 from quota_controller.controller import RETRY_INTERVAL_S
-from quota_controller.status import kueue_config
-from quota_controller.status.kueue_config import CONFIG_KEY
 from quota_controller.status_writer import KUEUE_CONFIGURED, without_empty_maps
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -68,6 +68,11 @@ async def test_the_metric_of_kueues_settings_is_0_while_they_are_known_to_be_wro
         condition = condition_of(world.policy_status(), "KueueConfigured")
         assert condition["status"] == "False", condition
         assert next(iter(KUEUE_CONFIGURED.collect())).samples[0].value == 0
+        # no policy needs anything
+        world.server.remove(POLICIES, ("", "default"))
+        await world.sync_caches()
+        await world.controller.reconcile()
+        assert next(iter(KUEUE_CONFIGURED.collect())).samples[0].value == 1
 
 
 def put(server: ApiServer, kind: Kind, key: Key, **fields: Any) -> None:

@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 
 from cede.api import names
 from cede.api.objects import EVENTS, WORKLOADS, Json
+from cede.api.wait_reasons import WaitReason
 from cede.causes.snapshot import Snapshot
-from scheduler.announcer import Announcer
+from scheduler.announcer import Announcer, show_waiting
 from scheduler.leader_clock import LeaderClock
 from scheduler.wait_events import HOLDS_S, MIN_INTERVAL_S
 from tests.builders.causes import lacks, snapshot, workload
@@ -136,8 +138,24 @@ async def test_a_job_that_cannot_be_explained_is_logged_once(
 
 
 async def test_a_replica_that_does_not_lead_records_nothing(server: ApiServer) -> None:
+    show_waiting({WaitReason.LENT_QUOTA_IN_USE: 7})
     async with announcing(server, WAITS, leads=False):
         assert server.requests == []
+    assert waiting(WaitReason.LENT_QUOTA_IN_USE) is None
+
+
+async def test_waiting_jobs_are_counted_by_reason_without_a_request_more(
+    server: ApiServer,
+) -> None:
+    show_waiting({WaitReason.BACK_OFF: 7})
+    async with announcing(server, WAITS):
+        assert waiting(WaitReason.LENT_QUOTA_IN_USE) == 1
+        assert waiting(WaitReason.BACK_OFF) is None
+        assert server.count() == {"POST": 1}
+
+
+def waiting(reason: WaitReason) -> float | None:
+    return REGISTRY.get_sample_value("cede_waiting_jobs", {"reason": str(reason)})
 
 
 async def test_a_failure_ends_nothing(

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
-from cede.api.cession import Cession
+from cede.api.cession import ENDED, Cession
 from cede.api.objects import rfc3339
+from cede.api.reasons import CessionReason
 from elastic_runtime.contract import Status
 from scheduler.metrics import CessionMetrics
 from scheduler.snapshot.observations import Observed
@@ -81,6 +82,14 @@ def test_a_cession_counts_once_when_it_ends() -> None:
     waited = value("cede_seconds_to_owner_sum")
     note(cession(), RELEASED, COMPLETED, COMPLETED)
     assert (ended(), waited()) == (1, 10)
+
+
+def test_every_way_to_end_has_its_series_from_the_start() -> None:
+    """Prometheus sees no increase in a series that begins at 1."""
+    for outcome in ENDED:
+        for reason in CessionReason:
+            labels = {"outcome": str(outcome), "reason": str(reason)}
+            assert REGISTRY.get_sample_value("cede_cessions_total", labels) is not None, labels
 
 
 def test_what_ended_before_the_first_pass_counts_not() -> None:

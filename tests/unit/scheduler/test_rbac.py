@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 import yaml
 
+from cede.api import names
 from cede.api.objects import (
     CESSIONS,
     CLUSTER_QUEUES,
@@ -73,6 +74,14 @@ def test_what_only_guards_need_is_with_the_guards_and_nothing_else_is() -> None:
     others = set[Right]().union(*map(written, WRITES.keys() - set(GUARD_ACTIONS)))
     assert allowed(GUARDS) == for_guards - others
     assert not allowed(BASE) & allowed(GUARDS)
+
+
+def test_of_config_maps_it_reads_and_writes_those_of_progress_only() -> None:
+    documents = list(yaml.safe_load_all((TREE / "deploy" / BASE).read_text()))
+    rules = [rule for document in documents for rule in document.get("rules", ())]
+    [rule] = [rule for rule in rules if "configmaps" in rule["resources"]]
+    assert rule["resourceNames"] == [names.PROGRESS]
+    assert rule["verbs"] == ["list", "create", "patch", "delete"]
 
 
 def written(action: type[actions.Action]) -> set[Right]:

@@ -235,6 +235,16 @@ def test_the_event_of_a_new_job_waits_for_none_of_a_thousand_that_wait_longer(
     assert len(second.events) == MAX_EVENTS
 
 
+def test_a_team_with_very_many_new_jobs_keeps_no_other_team_waiting() -> None:
+    """Of theirs, the events were hours late."""
+    theirs = workload(lacks(4), job="theirs", team="research", age_s=0)
+    around = snapshot(*many(MAX_EXPLAINED - 1), theirs)
+    first = next_round(around, (), {}, NOW, LED_SINCE)
+    second = next_round(around, (), first.known, NOW + HOLDS_S, LED_SINCE)
+    assert len(second.events) == MAX_EVENTS
+    assert [event.uid for event in second.events[:2]] == ["job-job-0", "job-theirs"]
+
+
 def test_an_old_job_that_lost_its_quota_under_this_leader_is_new() -> None:
     old = before_the_lead(LENT)
     stopped = replace(old, status=LENT.status)
@@ -254,6 +264,20 @@ def test_an_event_that_was_not_taken_is_tried_again_after_those_of_others() -> N
     later = next_round(snapshot(LENT), (), refused, soon, LED_SINCE)
     assert [event.uid for event in later.events] == ["job-claim"]
     assert refused["job-claim"].turn > repeated("other")["other"].turn
+
+
+def test_jobs_that_wait_are_counted_by_reason_until_they_run() -> None:
+    first, last = rounds((0, LENT), (10, ADMITTED))
+    assert first.counts == {WaitReason.LENT_QUOTA_IN_USE: 1}
+    assert last.counts == {}
+
+
+def test_a_job_that_was_not_explained_yet_is_counted_by_no_reason() -> None:
+    many = [workload(lacks(4), job=f"job-{number}") for number in range(MAX_EXPLAINED + 5)]
+    first = next_round(snapshot(*many), (), {}, NOW, LED_SINCE)
+    assert sum(first.counts.values()) == MAX_EXPLAINED
+    second = next_round(snapshot(*many), (), first.known, NOW + ROUND_S, LED_SINCE)
+    assert sum(second.counts.values()) == len(many)
 
 
 def test_what_is_known_of_jobs_that_wait_no_longer_is_forgotten() -> None:

@@ -95,13 +95,14 @@ def test_a_failure_policy_that_ignores_leavers_and_lost_nodes_is_added() -> None
     # the only value that Kubernetes allows together with a podFailurePolicy
     assert spec["podReplacementPolicy"] == "Failed"
     assert spec["backoffLimitPerIndex"] == NO_LIMIT
+    assert spec["template"]["metadata"]["annotations"] == {"cede.dev/short-back-off": "true"}
 
 
 def test_an_update_keeps_the_failure_policy_that_the_job_was_created_with() -> None:
     """Kubernetes refuses any change of it, also that by a newer version of the webhook."""
     old = running_job(elastic_job(8), 3)
     old["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] = [43]
-    del old["spec"]["backoffLimitPerIndex"]
+    del old["spec"]["backoffLimitPerIndex"], old["spec"]["template"]["metadata"]["annotations"]
     assert update(old, deepcopy(old)) == old
 
 
@@ -230,7 +231,7 @@ def test_kubectl_replace_with_the_users_file_undoes_nothing() -> None:
     pod_of(old)["nodeSelector"]["node.kubernetes.io/instance-type"] = "p5"
     pod_of(old)["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
     pod_of(old)["schedulingGates"] = [{"name": "kueue.x-k8s.io/elastic-job"}]
-    old["spec"]["template"]["metadata"]["annotations"] = {"kueue.x-k8s.io/workload": "w"}
+    old["spec"]["template"]["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = "w"
     file["spec"]["suspend"] = True
     assert update(old, deepcopy(file)) == old
 

@@ -1,16 +1,19 @@
 """Pods that leave, are evicted or go down with their node are no failures; what the script does is
 one."""
 
+from copy import deepcopy
+
 import pytest
 
-from cede.api.names import IGNORED_FAILURES, POD_INDEX
+from cede.api.names import IGNORED_FAILURES, INDEX_FAILURES, POD_INDEX, SHORT_BACK_OFF
 from cede.api.objects import Json
 from webhook.failure_policy import (
     NO_LIMIT,
     count_delays_per_index,
+    keep_delays_per_index,
     make_failure_policy,
     read_exit_codes,
-    without_ignored_failures,
+    with_short_delay,
 )
 
 OWN_RULE: Json = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
@@ -56,24 +59,79 @@ def test_the_codes_that_a_job_ignores_since_it_was_created(
     assert read_exit_codes({"spec": {"podFailurePolicy": {"rules": rules}}}, "train") == expected
 
 
-def test_a_limit_per_index_of_the_user_stays() -> None:
+SHORT = {SHORT_BACK_OFF: "true"}
+WITH_DELAYS: Json = {
+    "backoffLimitPerIndex": NO_LIMIT,
+    "template": {"metadata": {"annotations": SHORT}},
+}
+
+
+def test_a_limit_per_index_of_the_user_stays_and_its_failures_are_counted() -> None:
     with_limit: Json = {"backoffLimitPerIndex": 1}
-    without: Json = {}
     count_delays_per_index(with_limit)
-    count_delays_per_index(without)
-    assert (with_limit["backoffLimitPerIndex"], without["backoffLimitPerIndex"]) == (1, NO_LIMIT)
+    assert with_limit == {"backoffLimitPerIndex": 1}
 
 
-def test_a_pod_that_is_made_again_knows_nothing_of_ignored_failures() -> None:
+def test_without_one_the_pods_say_that_their_count_may_be_lowered() -> None:
+    spec: Json = {}
+    count_delays_per_index(spec)
+    assert spec == WITH_DELAYS
+
+
+@pytest.mark.parametrize(
+    "old", [{}, {"backoffLimitPerIndex": NO_LIMIT}, {"backoffLimitPerIndex": 3}, WITH_DELAYS]
+)
+def test_an_update_gets_back_what_it_had_and_no_more(old: Json) -> None:
+    """Also a job that an older version made: Kubernetes refuses to change either field."""
+    replaced: Json = {}
+    keep_delays_per_index(replaced, old)
+    assert replaced == old
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param({IGNORED_FAILURES: "6"}, {}, id="none that were ignored"),
+        pytest.param(
+            {IGNORED_FAILURES: "6", INDEX_FAILURES: "4", POD_INDEX: "0"},
+            {INDEX_FAILURES: "4", POD_INDEX: "0"},
+            id="pod 0 with a limit of the user: all others",
+        ),
+        pytest.param(
+            SHORT | {IGNORED_FAILURES: "6", INDEX_FAILURES: "4", POD_INDEX: "0"},
+            SHORT | {INDEX_FAILURES: "1", POD_INDEX: "0"},
+            id="pod 0 without one: one of the others",
+        ),
+        pytest.param(
+            SHORT | {IGNORED_FAILURES: "6", INDEX_FAILURES: "4", POD_INDEX: "1"},
+            SHORT | {INDEX_FAILURES: "4", POD_INDEX: "1"},
+            id="another pod: all others",
+        ),
+    ],
+)
+def test_what_a_pod_that_is_made_again_knows_of_failures(
+    before: dict[str, str], after: dict[str, str]
+) -> None:
     """The Job controller doubles its delay for each, up to 600 s."""
-    counted = {"batch.kubernetes.io/job-index-failure-count": "2", POD_INDEX: "0"}
-    again: Json = {"metadata": {"name": "gpt-0", "annotations": counted | {IGNORED_FAILURES: "6"}}}
-    assert without_ignored_failures(again) == {
-        "metadata": {"name": "gpt-0", "annotations": counted}
-    }
-    assert again["metadata"]["annotations"][IGNORED_FAILURES] == "6", "the request is not modified"
+    again: Json = {"metadata": {"name": "gpt-0", "annotations": before}}
+    asked = deepcopy(again)
+    assert with_short_delay(again) == {"metadata": {"name": "gpt-0", "annotations": after}}
+    assert again == asked, "the request is not modified"
 
 
-@pytest.mark.parametrize("pod", [{}, {"metadata": {}}, {"metadata": {"annotations": {"a": "b"}}}])
-def test_the_first_pod_of_an_index_stays_as_it_is(pod: Json) -> None:
-    assert without_ignored_failures(pod) == pod
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {},
+        {"a": "b"},
+        {INDEX_FAILURES: "4"},
+        SHORT,
+        SHORT | {INDEX_FAILURES: "0", POD_INDEX: "0"},
+        SHORT | {INDEX_FAILURES: "1", POD_INDEX: "0"},
+        SHORT | {INDEX_FAILURES: "4", POD_INDEX: "3"},
+    ],
+)
+def test_other_pods_stay_as_they_are(annotations: dict[str, str]) -> None:
+    pod: Json = {"metadata": {"annotations": annotations}}
+    assert with_short_delay(pod) is pod
+    assert with_short_delay({}) == {}

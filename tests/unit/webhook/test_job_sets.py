@@ -131,6 +131,14 @@ def test_an_update_without_our_fields_gets_them_back(
     assert create(live) == live
 
 
+def test_an_update_of_one_that_an_older_version_made_adds_nothing() -> None:
+    """JobSet refuses any change of its Jobs."""
+    live = create(job_set())
+    del job_of(live)["spec"]["backoffLimitPerIndex"]
+    del job_of(live)["spec"]["template"]["metadata"]["annotations"]
+    assert update(live, live) == live
+
+
 # --- beside other fields of a JobSet --------------------------------------------------------------
 @pytest.mark.parametrize("policy", [None, "", "Never"])
 def test_its_pods_are_never_restarted_as_kubernetes_demands(policy: str | None) -> None:

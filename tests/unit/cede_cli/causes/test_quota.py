@@ -1,5 +1,6 @@
 """Why a job does not fit, and who has what it lacks."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,10 +8,11 @@ import pytest
 
 from cede.api import names
 from cede.api.kueue import ClusterQueue, Workload
+from cede.api.objects import unix
 from cede.api.wait_reasons import WaitReason
 from cede.causes.facts import Holder, Shortage
 from tests.builders.causes import causes, exceeds, lacks, policy, queue, reasons, running, workload
-from tests.builders.reports import allocation
+from tests.builders.reports import NOW, allocation
 
 FULL = (queue("vision", 4, 0), queue("research", 8, 8))
 
@@ -169,3 +171,38 @@ def test_a_quota_that_is_no_quantity_is_not_known() -> None:
         ClusterQueue,
     )
     assert reasons(workload(lacks(4)), queues=(broken,)) == [WaitReason.QUOTA_IN_USE]
+
+
+def limited(job: str, gpus: int) -> Workload:
+    """It runs for 100 of 600 s."""
+    item = running(job, "vision", gpus, ago_s=100)
+    return replace(item, spec=replace(item.spec, maximumExecutionTimeSeconds=600))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        pytest.param({"workloads": [limited("own", 4)]}, NOW + 500 + 60, id="when they end"),
+        pytest.param(
+            {"workloads": [limited("own", 1), running("long", "vision", 3)]},
+            None,
+            id="not if they free too little",
+        ),
+        pytest.param(
+            {"workloads": [limited("own", 4), workload(lacks(1), job="first", age_s=999)]},
+            None,
+            id="not behind another job",
+        ),
+        pytest.param(
+            {"workloads": [limited("own", 4)], "policy": None}, None, id="not without a policy"
+        ),
+    ],
+)
+def test_own_jobs_with_a_limited_time_are_a_ground_for_an_estimate(
+    changed: dict[str, Any], expected: float | None
+) -> None:
+    waits = workload(lacks(2), gpus=2)
+    facts = changed | {"workloads": [waits, *changed["workloads"]]}
+    own, _ = causes(waits, queues=(queue("vision", 4, 4), queue("research", 8, 8)), **facts)
+    assert own.reason is WaitReason.OWN_TEAM_USES_QUOTA
+    assert (unix(own.estimate.latest) if own.estimate else None) == expected

@@ -40,7 +40,13 @@ RELEASED: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("job", "changed", "expected"),
     [
-        pytest.param(elastic(8, 8), shrunk("Asked"), [], id="it has what its user wants"),
+        pytest.param(elastic(8, 8), shrunk("Completed"), [], id="it has what its user wants"),
+        pytest.param(
+            elastic(8, 8),
+            shrunk("Asked"),
+            [WaitReason.SHRINKS_FOR_CESSION],
+            id="it has what its user wants, and was asked to cede",
+        ),
         pytest.param(
             elastic(4, 8),
             shrunk("Asked", requestedTime=time(9)),

@@ -11,13 +11,15 @@ from cede.api import names
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
+    CONFIG_MAPS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     POLICIES,
     Json,
 )
-from cede.commands.doctor import KUEUE, NEEDED_KINDS, ca_end
-from cede.report.installation import COMPONENTS
+from cede.commands.doctor import NEEDED_KINDS, ca_end
+from cede.kueue_settings.config import CONFIG_KEY, CONFIG_MAP, DEPLOYMENT
+from cede.report.installation import ADDITIONS, COMPONENTS
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
@@ -47,11 +49,17 @@ def tell_about_itself(server: ApiServer, *absent: str) -> None:
 def put_kueue(server: ApiServer) -> None:
     containers = [{"name": "manager", "image": "registry.k8s.io/kueue/kueue:v0.19.2"}]
     spec = {"template": {"spec": {"containers": containers}}}
-    server.put(DEPLOYMENTS, {"metadata": {"name": KUEUE[1], "namespace": KUEUE[0]}, "spec": spec})
+    metadata = {"name": DEPLOYMENT[1], "namespace": DEPLOYMENT[0]}
+    server.put(DEPLOYMENTS, {"metadata": metadata, "spec": spec})
 
 
-def put_components(server: ApiServer) -> None:
-    for name in COMPONENTS:
+def put_settings(server: ApiServer, text: str) -> None:
+    metadata = {"name": CONFIG_MAP[1], "namespace": CONFIG_MAP[0]}
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {CONFIG_KEY: text}})
+
+
+def put_components(server: ApiServer, *additions: str) -> None:
+    for name in (*COMPONENTS, *additions):
         metadata = {"name": name, "namespace": names.SYSTEM_NAMESPACE}
         numbers = {"spec": {"replicas": 2}, "status": {"availableReplicas": 2}}
         server.put(DEPLOYMENTS, {"metadata": metadata} | numbers)
@@ -80,6 +88,7 @@ async def test_an_installation_is_checked_and_nothing_is_written(
     # this cluster has no lease of the quota_controller
     assert results["lease cede-quota-controller"]["state"] == "WRONG"
     assert code == 1
+    assert not {*ADDITIONS, "lease cede-ledger"} & results.keys()
     assert not server.writes()
 
 
@@ -89,11 +98,51 @@ async def test_it_runs_before_the_installation(server: ApiServer, cede: Run) -> 
     code, text, _ = await cede("doctor")
     assert code == 0
     assert text.splitlines()[:3] == [
-        "STATE    CHECK       RESULT",
-        "ok       Kubernetes  v1.36.3",
-        "ok       Kueue       0.19.2",
+        "STATE    CHECK             RESULT",
+        "ok       Kubernetes        v1.36.3",
+        "ok       Kueue             0.19.2",
     ]
     assert "it is not installed: `kubectl apply --server-side" in text
+
+
+async def test_before_the_installation_kueues_settings_are_checked_and_have_their_cure(
+    server: ApiServer, cede: Run
+) -> None:
+    tell_about_itself(server, "cede.dev")
+    put_kueue(server)
+    put_settings(server, "integrations: {frameworks: [batch/job]}\n")
+    code, text, _ = await cede("doctor", "-o", "json")
+    results = {finding["subject"]: finding for finding in json.loads(text)}
+    settings = results["Kueue's settings"]
+    assert (code, settings["state"]) == (1, "WRONG")
+    for cure in ("set fairSharing in ConfigMap kueue-manager-config", "pod is not in integrations"):
+        assert cure in settings["message"]
+
+
+async def test_settings_of_kueue_that_the_user_may_not_read_are_unknown(
+    server: ApiServer, cede: Run
+) -> None:
+    tell_about_itself(server, "cede.dev")
+    put_kueue(server)
+    server.script("GET", CONFIG_MAPS.path(CONFIG_MAP), refuses(403, "Forbidden"))
+    code, text, _ = await cede("doctor", "-o", "json")
+    results = {finding["subject"]: finding for finding in json.loads(text)}
+    settings = results["Kueue's settings"]
+    assert (code, settings["state"]) == (0, "unknown")
+    assert "you may not read ConfigMap kueue-manager-config" in settings["message"]
+
+
+async def test_the_ledger_and_the_page_are_checked_where_they_are_deployed(
+    server: ApiServer, cede: Run
+) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    put_components(server, *ADDITIONS)
+    _, text, _ = await cede("doctor", "-o", "json")
+    states = {finding["subject"]: finding["state"] for finding in json.loads(text)}
+    assert [states[name] for name in ADDITIONS] == ["ok", "ok"]
+    # no ledger has ever led here
+    assert states["lease cede-ledger"] == "WRONG"
 
 
 async def test_a_cluster_without_kueue_is_wrong(server: ApiServer, cede: Run) -> None:

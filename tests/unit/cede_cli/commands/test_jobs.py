@@ -5,12 +5,14 @@ import json
 import pytest
 import yaml
 
-from cede.api import names
+from cede.api import job_progress, names
+from cede.api.job_progress import JobProgress, Progress
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
     CLUSTER_QUEUES,
     COHORTS,
+    CONFIG_MAPS,
     JOBS,
     LOCAL_QUEUES,
     POLICIES,
@@ -66,7 +68,7 @@ async def test_the_namespace_of_the_context_is_the_default(cede: Run) -> None:
     assert code == 0
     heading, row = text.splitlines()
     assert heading.split()[:4] == ["NAME", "STATE", "SIZE", "DESIRED"]
-    cells = ["claim", "Waiting", "0", "4", "-", "-", "-", "-", "gentle", "stop", "training"]
+    cells = ["claim", "Waiting", "0", "4", "-", "-", "-", "-", "-", "gentle", "stop", "training"]
     assert row.split() == [*cells, "Kueue", "reports:", "insufficient", "quota."]
 
 
@@ -86,6 +88,48 @@ async def test_jobs_are_shown_to_a_user_who_may_read_nothing_that_is_shared(
         "cede: you may not list cessions, clusterpolicies, clusterqueues, cohorts, "
         "computeallocations, workloadpriorityclasses, so this answer knows less than it could\n"
     )
+
+
+# --- how far they are -----------------------------------------------------------------------------
+def put_progress(server: ApiServer, namespace: str, text: str) -> None:
+    metadata = {"name": names.PROGRESS, "namespace": namespace}
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
+
+
+GPT = Progress({"gpt": JobProgress(answered=1, step=1200, loss=2.5, saved_step=1180)}).text()
+
+
+@pytest.mark.parametrize("place", [["-n", "research"], ["-A"]])
+async def test_what_the_scheduler_noted_of_a_job_is_shown(
+    server: ApiServer, cede: Run, place: list[str]
+) -> None:
+    put_progress(server, "research", GPT)
+    put_progress(server, "vision", GPT)
+    _, text, errors = await cede("jobs", *place, "-o", "json")
+    [row] = [row for row in json.loads(text) if row["name"] == "gpt"]
+    assert (row["step"], row["loss"], row["saved_step"]) == (1200, 2.5, 1180)
+    assert (row["reported"], errors) == ("1970-01-01T00:00:01Z", "")
+    _, text, _ = await cede("explain", "gpt", "-n", "research")
+    assert "Its runtime reported step 1200 with loss 2.5" in text
+
+
+async def test_a_note_that_nobody_can_read_hides_no_job(server: ApiServer, cede: Run) -> None:
+    put_progress(server, "research", "step 12")
+    code, text, errors = await cede("jobs", "-A")
+    assert (code, len(text.splitlines())) == (0, 3)
+    assert errors == (
+        "cede: this cede cannot read ConfigMap research/cede-progress: jobs is not what the "
+        "scheduler notes: use the version that wrote it\n"
+    )
+
+
+async def test_who_may_not_list_the_notes_sees_the_jobs(server: ApiServer, cede: Run) -> None:
+    put_progress(server, "research", GPT)
+    path = CONFIG_MAPS.path(namespace="research")
+    server.script("GET", path, refuses(403, "Forbidden"))
+    _, text, errors = await cede("jobs", "-n", "research", "-o", "json")
+    assert [(row["name"], row["step"]) for row in json.loads(text)] == [("gpt", None)]
+    assert errors == "cede: you may not list configmaps, so this answer knows less than it could\n"
 
 
 async def test_a_namespace_without_jobs(cede: Run) -> None:
@@ -134,7 +178,7 @@ async def test_watch_prints_again_when_something_has_changed(
         if looks == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    monkeypatch.setattr("cede.commands.watching.sleep", next_look)
     code, text, _ = await cede("jobs", "--watch", "-o", "name")
     assert code == 130
     assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
@@ -167,7 +211,7 @@ async def test_watch_goes_on_after_a_fault_of_the_api_server(
         if looks == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    monkeypatch.setattr("cede.commands.watching.sleep", next_look)
     code, text, errors = await cede("jobs", "--watch", "-o", "name")
     assert code == 130
     assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
@@ -180,7 +224,7 @@ async def test_watch_ends_when_the_user_may_not_read_the_jobs(
     async def next_look(_: float) -> None:
         server.script("GET", JOBS.path(namespace="vision"), refuses(403, "Forbidden"))
 
-    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    monkeypatch.setattr("cede.commands.watching.sleep", next_look)
     code, text, _ = await cede("jobs", "--watch", "-o", "name")
     assert (code, text) == (1, "job/claim\n")
 

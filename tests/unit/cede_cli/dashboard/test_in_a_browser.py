@@ -9,7 +9,7 @@ import pytest
 
 from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS
 from deploy.demo.browser import Browser, chromium, chromium_running, new_page
-from tests.builders.shared_cluster import allocation, job
+from tests.builders.shared_cluster import allocation, job, put_progress
 from tests.builders.take_backs import cession
 from tests.fakes.api_faults import drops
 from tests.fakes.api_server import ApiServer
@@ -38,8 +38,7 @@ async def page(address: str, server: ApiServer, reader: Reader) -> AsyncIterator
         await shown.open(reader.address)
         await shown.until(f"{LIVE} && document.querySelectorAll('#jobs tbody tr').length")
         yield shown
-        refusals = [error for error in shown.errors if " 400 " not in error]
-        assert refusals == []
+        assert [error for error in shown.errors if " 400 " not in error] == []
 
 
 async def keep(page: Browser, name: str) -> None:
@@ -71,11 +70,11 @@ async def test_teams_and_jobs_are_tables_with_numbers(page: Browser) -> None:
         *("research", "a100-80g", "8", "12", "0", "4", "1")
     ]
     gpt = await cells(page, "jobs", "gpt-7b")
-    assert gpt[:7] == [
+    assert gpt[:8] == [
         *("research / gpt-7b", "Running", "↓ smaller than desired: 4"),
-        *("8", "2-8", "4,120", "4,100"),
+        *("8", "2-8", "4,120", "–", "4,100"),
     ]
-    assert gpt[8:] == [
+    assert gpt[9:] == [
         "training 50",
         "It ceded 8 → 4 pods for vision/serve-ranker (ReclaimOwnQuota), 13 min ago, and lost no "
         "step.",
@@ -107,6 +106,8 @@ async def test_a_change_arrives_without_a_reload(page: Browser, server: ApiServe
         "'robotics/policy-net takes capacity from speech/tts 6 → 2'"
     )
     assert (await cells(page, "jobs", "tts"))[2].endswith("2")
+    put_progress(server, "speech", "tts", step=900, loss=1.25)
+    await page.until("/900\\s+1.25\\s+0/.test(document.getElementById('jobs').innerText)")
     assert await page.evaluate("window.isOld && document.querySelectorAll('#takes [open]').length")
 
 
@@ -116,6 +117,7 @@ async def test_a_take_back_opens_to_its_explanation_by_keyboard(page: Browser) -
     await page.until("document.querySelectorAll('#takes [open] .body').length === 1")
     text = await page.evaluate("document.querySelector('#takes .body').innerText")
     assert "vision/serve-ranker lacks 4 nvidia.com/gpu of a100-80g" in text
+    assert "shrinking research/ablation-17 from 8 to 4 would have cost nothing as well" in text
     assert "Ceded\t3 s" in text
     await page.prefer("dark")
     await keep(page, "dark")

@@ -6,6 +6,7 @@ import msgspec
 
 from cede.api import names
 from cede.api.cession import Cession
+from cede.api.job_progress import JobProgress, Progress
 from cede.api.kueue import Job, Workload
 from cede.dashboard.job_rows import REFRESH_S, Group, groups
 from cede.dashboard.view import View
@@ -48,6 +49,16 @@ def test_a_job_that_changed_is_made_again_with_its_namespace() -> None:
     gpt, detector = BOTH.jobs
     resized = replace(gpt, spec=replace(gpt.spec, parallelism=2))
     assert made_again(BOTH, replace(BOTH, jobs=[resized, detector])) == ["research"]
+
+
+def test_a_step_of_a_job_concerns_its_namespace() -> None:
+    def noted(step: int) -> View:
+        progress = Progress({"uid": JobProgress(answered=1, step=step)})
+        return replace(BOTH, progress={"research": progress})
+
+    assert made_again(noted(3), noted(3)) == []
+    assert made_again(noted(3), noted(4)) == ["research"]
+    assert made_again(noted(3), BOTH) == ["research"]
 
 
 def test_a_cession_concerns_who_takes_and_who_gives() -> None:

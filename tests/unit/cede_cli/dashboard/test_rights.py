@@ -1,7 +1,7 @@
 """In which namespaces the caller may watch jobs."""
 
 from cede.api.objects import ACCESS_REVIEWS
-from cede.dashboard.rights import readable_namespaces
+from cede.dashboard.rights import readable_namespaces, with_progress
 from tests.fakes.access import EVERYWHERE, reviews
 from tests.fakes.api_server import ApiServer
 
@@ -26,3 +26,9 @@ async def test_others_watch_where_they_may() -> None:
 
 async def test_nobody_watches_what_they_may_not() -> None:
     assert (await readable((), "vision"))[0] == []
+
+
+async def test_how_far_jobs_are_is_watched_where_they_may() -> None:
+    async with ApiServer() as server, server.client() as client:
+        server.admission_hook = reviews(("vision",))
+        assert await with_progress(client, ["research", "vision"]) == ["vision"]

@@ -37,5 +37,5 @@ def test_what_is_hidden_is_one_sentence(
 
 def test_what_is_too_much_is_another_sentence() -> None:
     assert rights_sentence((), (), ["z"]) == (
-        "Not shown, because a page watches 28 namespaces one by one at most: the jobs in z."
+        "Not shown, because a page watches 21 namespaces one by one at most: the jobs in z."
     )

@@ -2,10 +2,19 @@
 
 import pytest
 
-from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, LEASES, POLICIES, WORKLOADS, Json
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CONFIG_MAPS,
+    JOBS,
+    LEASES,
+    POLICIES,
+    WORKLOADS,
+    Json,
+)
 from cede.dashboard import watches
 from cede.dashboard.view import MAX_WATCHED
-from tests.builders.shared_cluster import allocation, job, put_jobs
+from tests.builders.shared_cluster import allocation, job, put_jobs, put_note, put_progress
 from tests.builders.take_backs import cession
 from tests.fakes.access import reviews
 from tests.fakes.api_faults import drops, refuses
@@ -75,7 +84,7 @@ async def test_without_any_right_the_page_says_so(server: ApiServer) -> None:
 async def test_who_may_read_very_many_namespaces_one_by_one_sees_the_first(
     server: ApiServer,
 ) -> None:
-    """With two connections for each, none would be left to ask whether the server answers."""
+    """With four connections for each, none would be left to ask whether the server answers."""
     many = [f"t-{number:02}" for number in range(60)]
     for team in many:
         server.put(ALLOCATIONS, allocation(team))
@@ -86,8 +95,37 @@ async def test_who_may_read_very_many_namespaces_one_by_one_sees_the_first(
     shown = {row["namespace"] for row in page["jobs"].values()}
     assert shown == set(many[:MAX_WATCHED])
     assert page["cluster"]["cluster"]["rights"].endswith(
-        "a page watches 28 namespaces one by one at most: the jobs in t-28, t-29, t-30 and 29 more."
+        "a page watches 21 namespaces one by one at most: the jobs in t-21, t-22, t-23 and 36 more."
     )
+
+
+async def test_a_step_of_a_job_is_shown_when_it_is_noted(server: ApiServer, reader: Reader) -> None:
+    put_jobs(server, job("speech", "new", 1))
+    put_progress(server, "speech", "new", step=4, loss=2.5, saved_step=3, saved=1)
+    row = await reader.until("jobs", "speech/new/Job", step=4)
+    assert (row["loss"], row["saved_step"], row["saved"]) == (2.5, 3, "1970-01-01T00:00:01Z")
+    put_progress(server, "speech", "new", step=5)
+    await reader.until("jobs", "speech/new/Job", step=5)
+
+
+async def test_who_may_not_watch_the_notes_sees_the_jobs_and_asks_for_none(
+    server: ApiServer,
+) -> None:
+    server.admission_hook = reviews(("research",), without=(CONFIG_MAPS,))
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    # the step of a job that has ceded, and nothing of the others
+    assert {row["step"] for row in page["jobs"].values()} == {4120, None}
+    assert CONFIG_MAPS.path(namespace="research") not in {path for _, path in server.requests}
+
+
+async def test_a_note_that_nobody_can_read_is_named_and_hides_no_job(server: ApiServer) -> None:
+    put_note(server, "research", "step 12")
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    assert any(row["namespace"] == "research" for row in page["jobs"].values())
+    attention = page["cluster"]["cluster"]["attention"]
+    assert any("ConfigMap research/cede-progress" in sentence for sentence in attention)
 
 
 async def test_the_jobs_of_a_team_that_is_new_are_read(server: ApiServer) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from cede.api import names
+from cede.api.alternative import Alternative, AlternativeJob
 from cede.api.kueue import Job, JobSpec, Workload
 from cede.api.objects import Meta, OwnerReference, rfc3339
+from cede.api.preference_reasons import PreferenceReason
 from cede.api.wait_reasons import WaitReason
 from cede.report.explanation import explain
 from tests.builders.reports import (
@@ -230,6 +232,23 @@ def test_a_target_reads_for_whom_and_how_far(progress: dict[str, Any], sentence:
     assert "Cession c-1, 0 s ago, for vision/claim: 8 → 4 pods." in text
     assert sentence in text
     assert text.endswith("Reason: because.")
+
+
+def test_a_target_reads_what_the_alternative_would_have_cost() -> None:
+    record = cession("Asked")
+    stop = AlternativeJob(namespace="research", name="bert", fromSize=8, toSize=0, how="Stop")
+    first = PreferenceReason.SHRINKS_FIRST
+    alternative = Alternative(spared="job-uid-gpt", jobs=[stop], costSeconds="5280", reason=first)
+    record.spec.alternatives = [alternative]
+    facts = snapshot(cessions=[record], job=elastic_job())
+    assert (
+        explain(("research", "gpt"), facts, NOW)
+        .sentences[-1]
+        .endswith(
+            "Reason: because. Instead of research/gpt, stopping research/bert would have cost 88.0 "
+            "accelerator-minutes: jobs shrink before any job is stopped."
+        )
+    )
 
 
 @pytest.mark.parametrize(

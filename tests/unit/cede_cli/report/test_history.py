@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from cede.api.alternative import Alternative
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339
-from cede.report.history import COLUMNS, history_table, takes
+from cede.api.preference_reasons import PreferenceReason
+from cede.report.history import COLUMNS, WIDE_COLUMNS, history_table, takes
 from tests.builders.reports import stopping_cession
 
 START = 1000.0
@@ -67,4 +69,15 @@ def test_a_namespace_has_what_it_needs_and_what_it_gives() -> None:
 
 def test_the_wide_table_has_the_sentences() -> None:
     table = history_table(takes([COMPLETED], "", 0.0), wide=True)
-    assert (table[0][-2:], table[1][-2]) == (("WHY", "MESSAGE"), "it is theirs")
+    assert table[0][-3:] == WIDE_COLUMNS
+    assert table[1][-3:-1] == ("it is theirs", "")
+
+
+def test_the_wide_table_has_what_would_have_been_done_without_a_target() -> None:
+    record = cession()
+    reason = PreferenceReason.NO_OTHER_JOBS
+    record.spec.alternatives = [Alternative(spared="u", reason=reason)]
+    [take] = takes([record], "", 0.0)
+    [sentence] = take.alternatives
+    assert sentence.startswith("Without research/gpt: ")
+    assert history_table([take], wide=True)[1][-2] == sentence

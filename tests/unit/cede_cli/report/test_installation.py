@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from cede.api import names
 from cede.api.cession import Cession
@@ -11,7 +12,9 @@ from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import Meta, rfc3339
 from cede.api.support import Kubernetes
 from cede.causes.snapshot import Deployment, DeploymentSpec, DeploymentStatus
+from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
 from cede.report.installation import (
+    ADDITIONS,
     COMPONENTS,
     CRDS,
     Finding,
@@ -21,6 +24,7 @@ from cede.report.installation import (
     findings,
 )
 from tests.builders.reports import LEASE, LEASES, policy, stopping_cession
+from tests.paths import TREE
 
 NOW = 10_000.0
 DAY_S = 86400.0
@@ -28,6 +32,11 @@ CONDITIONS = [
     {"type": type_, "status": "True", "message": "fine"}
     for type_ in ("Ready", "KueueConfigured", "SchedulerLeads")
 ]
+SETTINGS = KueueInstallation(
+    yaml.safe_load((TREE / "deploy" / "local" / "kueue" / "settings.yaml").read_text()),
+    {"spec": {"template": {"spec": {"containers": [{"image": "kueue:v0.19.2"}]}}}},
+)
+CONFIG_MAP_OF_NOTHING = {"data": {CONFIG_KEY: "kind: Configuration\n"}}
 HEALTHY = Installation(
     kubernetes=Kubernetes("v1.36.3"),
     kueue="registry.k8s.io/kueue/kueue:v0.19.2",
@@ -62,13 +71,64 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
 
 
 def test_before_the_installation_only_what_it_needs_is_checked() -> None:
-    results = findings(Installation(Kubernetes("v1.36.3"), "kueue:v0.19.2", CRDS), NOW)
+    before = Installation(Kubernetes("v1.36.3"), "kueue:v0.19.2", CRDS, kueue_settings=SETTINGS)
+    results = findings(before, NOW)
     assert [(item.subject, item.state) for item in results] == [
         ("Kubernetes", State.OK),
         ("Kueue", State.OK),
+        ("Kueue's settings", State.OK),
         ("Cede", State.UNKNOWN),
     ]
     assert "kubectl apply --server-side" in results[-1].message
+
+
+@pytest.mark.parametrize(
+    ("settings", "state", "message"),
+    [
+        pytest.param(SETTINGS, State.OK, "it queues", id="as needed"),
+        pytest.param(
+            replace(SETTINGS, config_map=CONFIG_MAP_OF_NOTHING),
+            State.WRONG,
+            "for a ClusterPolicy with defaults: idleCompute is FairShare and Kueue's fairSharing "
+            "is off",
+            id="not as needed",
+        ),
+        pytest.param(
+            replace(SETTINGS, config_map=None), State.UNKNOWN, "there is no ConfigMap", id="absent"
+        ),
+        pytest.param(
+            replace(SETTINGS, read_error="you may not read it"),
+            State.UNKNOWN,
+            "cannot be read: you may not read it",
+            id="no right",
+        ),
+    ],
+)
+def test_kueues_settings_are_checked_before_there_is_a_policy(
+    settings: KueueInstallation, state: State, message: str
+) -> None:
+    result = finding("Kueue's settings", policy=Unread.MISSING, kueue_settings=settings)
+    assert result.state is state
+    assert message in result.message
+
+
+def test_a_kueue_that_is_too_old_is_wrong_once() -> None:
+    results = findings(Installation(Kubernetes("v1.36.3"), "kueue:v0.19.1", CRDS), NOW)
+    assert [item.subject for item in results if item.state is State.WRONG] == ["Kueue"]
+    assert "Kueue's settings" not in {item.subject for item in results}
+
+
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_the_ledger_and_the_page_are_checked_where_they_are(name: str) -> None:
+    absent = findings(replace(HEALTHY, deployments={name: Unread.MISSING}), NOW)
+    assert name not in {item.subject for item in absent}
+    down = finding(name, deployments={name: Deployment(DeploymentSpec(1), DeploymentStatus(0))})
+    assert (down.state, down.message) == (
+        State.WRONG,
+        "0 of 1 replicas are available: see `kubectl describe pods -n cede-system`",
+    )
+    up = finding(name, deployments={name: Deployment(DeploymentSpec(1), DeploymentStatus(1))})
+    assert up.state is State.OK
 
 
 def deployment(replicas: int, available: int) -> dict[str, Deployment]:

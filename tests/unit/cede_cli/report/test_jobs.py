@@ -8,9 +8,11 @@ import pytest
 
 from cede.api import names
 from cede.api.cession import Cession
+from cede.api.job_progress import JobProgress, Progress
 from cede.api.kueue import Job, Workload
 from cede.api.objects import rfc3339
 from cede.api.wait_reasons import WaitReason
+from cede.causes.snapshot import NOTHING_READ
 from cede.report.jobs import JobRow, job_table, rows, without_ages
 from tests.builders.reports import ADMITTED, NOW, condition, stopping_cession, workload
 
@@ -61,8 +63,13 @@ def test_a_running_elastic_job() -> None:
         desired=8,
         allowed="2-8",
         step=None,
+        loss=None,
         saved_step=None,
+        saved="",
         reported="",
+        save_failure="",
+        silence="",
+        silent_since="",
         level="elastic",
         priority_class="",
         priority=50,
@@ -78,6 +85,24 @@ def test_a_job_that_shrank_says_for_whom_and_where_it_was() -> None:
     assert shrunk.why == (
         "It ceded 8 → 2 pods for vision/inference (ReclaimOwnQuota), 4 min ago, and lost no step."
     )
+
+
+def test_a_job_shows_what_is_noted_of_it_in_its_namespace_and_nowhere_else() -> None:
+    """Members of another team could write the uid of any job into their note."""
+    noted = Progress({UID: JobProgress(answered=int(NOW - 4), step=1200, loss=2.5)})
+    for namespace, step, loss in (("research", 1200, 2.5), ("vision", None, None)):
+        around = replace(NOTHING_READ, progress={namespace: noted})
+        [only] = rows([job(8)], [its(ADMISSION)], [], NOW, around)
+        assert (only.step, only.loss) == (step, loss)
+
+
+def test_a_report_that_is_only_newer_is_no_change() -> None:
+    def shown(answered: float, step: int) -> list[JobRow]:
+        noted = Progress({UID: JobProgress(answered=int(answered), step=step)})
+        around = replace(NOTHING_READ, progress={"research": noted})
+        return without_ages(rows([job(8)], [its(ADMISSION)], [], NOW, around))
+
+    assert shown(NOW - 60, 3) == shown(NOW, 3) != shown(NOW, 4)
 
 
 def test_a_job_that_has_not_released_yet_is_asked() -> None:
@@ -178,7 +203,7 @@ def test_the_table_shows_the_age_of_a_report_and_the_weight_if_wide() -> None:
     times: dict[str, Any] = {"cededTime": rfc3339(NOW - 300)}
     shrunk = row(ADMISSION, cession(step=120, durableStep=0, **times))
     _, narrow = job_table([shrunk], NOW, everywhere=False, wide=False)
-    assert narrow[:8] == ("gpt", "Running", "2", "8", "2-8", "120", "0", "5 min ago")
+    assert narrow[:9] == ("gpt", "Running", "2", "8", "2-8", "120", "", "0", "5 min ago")
     _, wide = job_table([shrunk], NOW, everywhere=True, wide=True)
     assert wide[:3] == ("research", "Job", "gpt")
     assert "(50)" in wide

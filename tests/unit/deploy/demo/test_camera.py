@@ -50,21 +50,25 @@ async def test_a_picture_is_taken_while_a_take_back_runs(
     assert (browser.opened, browser.states) == ("http://page", [])
 
 
-async def camera_with(program: str, file: Path) -> str:
-    """What is said at the end about the picture of a process that runs this."""
+async def camera_with(program: str, file: Path) -> tuple[str, list[str]]:
+    """What is said at the end about the picture of a process that runs this, and the errors of the
+    page."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", program, str(file)), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     await process.stdout.readline()
-    return await Camera(process, file).outcome()
+    taking = Camera(process, file)
+    return await taking.outcome(), taking.errors
 
 
 async def test_at_the_end_it_says_whether_there_is_a_picture(tmp_path: Path) -> None:
     file = tmp_path / "demo-page.png"
     waits = "print(flush=True); import time; time.sleep(600)"
-    assert await camera_with(waits, file) == (
-        "There is no picture of the page: Chromium saw no take-back on it."
-    )
+    none = "There is no picture of the page: Chromium saw no take-back on it."
+    assert await camera_with(waits, file) == (none, [])
     takes = "import sys; open(sys.argv[1], 'w').close(); print(flush=True)"
-    assert await camera_with(takes, file) == "demo-page.png shows the page during a take-back."
+    taken = "demo-page.png shows the page during a take-back."
+    assert await camera_with(takes, file) == (taken, [])
+    errs = "import sys; open(sys.argv[1], 'w').close(); print('up\\na is null', flush=True)"
+    assert await camera_with(errs, file) == (taken, ["a is null"])

@@ -7,19 +7,18 @@ from cede.api.objects import Json
 from elastic_runtime import contract
 from quota_controller.desired.plan import make_plan
 from tests.builders.quotas import allocation, find_object, policy, snapshot
-from tests.harness.network_policies import Peer, opens
+from tests.harness.network_policies import Peer, may_be_reached_by, may_connect_to
 
 ANY_PORT = 41234
 """Of the store and of gloo: the kernel chooses it."""
-
 
 ELASTIC = {names.ELASTIC_POD: "true"}
 SCHEDULER = {"app.kubernetes.io/name": "cede-scheduler"}
 
 
-def may_connect(spec: Json, peer: Peer, port: int) -> bool:
-    """For a policy in namespace vision."""
-    return any(opens(rule, "vision", peer, port) for rule in spec["ingress"])
+def may_connect(policy: Json, peer: Peer, port: int) -> bool:
+    """Whether an elastic pod of vision lets the peer in."""
+    return may_be_reached_by([policy], Peer("vision", ELASTIC), peer, port)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +31,7 @@ def may_connect(spec: Json, peer: Peer, port: int) -> bool:
         pytest.param(Peer("research", SCHEDULER), False, False, id="who only has its label"),
         pytest.param(Peer("cede-system"), False, False, id="another pod of cede-system"),
         pytest.param(Peer("monitoring"), True, False, id="who reads metrics"),
+        pytest.param(Peer(address="203.0.113.7"), False, False, id="another machine"),
     ],
 )
 def test_who_reaches_the_pods_of_an_elastic_job(
@@ -40,16 +40,22 @@ def test_who_reaches_the_pods_of_an_elastic_job(
     """A pod of another team could take all connections of pod 0, and read and write the store in
     which ranks meet."""
     plan = make_plan(snapshot([allocation()]))
-    spec = find_object(plan, "NetworkPolicy", "cede-elastic").body["spec"]
-    assert spec["podSelector"] == {"matchLabels": ELASTIC}
-    assert spec["policyTypes"] == ["Ingress"]
-    assert may_connect(spec, peer, contract.PORT) is control_port
-    assert may_connect(spec, peer, ANY_PORT) is any_port
+    made = find_object(plan, "NetworkPolicy", "cede-elastic").body
+    assert may_connect(made, peer, contract.PORT) is control_port
+    assert may_connect(made, peer, ANY_PORT) is any_port
+
+
+def test_it_closes_nothing_else_of_a_team() -> None:
+    """Other pods serve whom they like, and elastic ones read data and write metrics elsewhere."""
+    made = find_object(make_plan(snapshot([allocation()])), "NetworkPolicy", "cede-elastic").body
+    stranger = Peer(address="203.0.113.7")
+    assert may_be_reached_by([made], Peer("vision"), stranger, ANY_PORT)
+    assert may_connect_to([made], Peer("vision", ELASTIC), stranger, 443)
 
 
 def test_an_admin_names_who_reads_metrics() -> None:
     security = {"metricsNamespaces": ["observability"]}
     plan = make_plan(snapshot([allocation()], cluster_policy=policy(security=security)))
-    spec = find_object(plan, "NetworkPolicy", "cede-elastic").body["spec"]
-    assert may_connect(spec, Peer("observability"), contract.PORT)
-    assert not may_connect(spec, Peer("monitoring"), contract.PORT)
+    made = find_object(plan, "NetworkPolicy", "cede-elastic").body
+    assert may_connect(made, Peer("observability"), contract.PORT)
+    assert not may_connect(made, Peer("monitoring"), contract.PORT)

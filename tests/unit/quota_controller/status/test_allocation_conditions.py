@@ -6,6 +6,7 @@ import pytest
 
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.reasons import WriteReason
+from cede.api.verdict import Verdict
 from quota_controller.desired.conflicts import Problem, Problems
 from quota_controller.desired.plan import make_plan
 from quota_controller.status.allocation_conditions import (
@@ -13,7 +14,6 @@ from quota_controller.status.allocation_conditions import (
     ready_verdict,
     waiting_workloads,
 )
-from quota_controller.status.verdict import Verdict
 from tests.builders.quotas import allocation, as_live, node, reservation, snapshot
 
 QUEUE = (CLUSTER_QUEUES, ("", "vision"))

@@ -9,10 +9,10 @@ from cede.api.objects import NAMESPACES, Json, condition
 from cede.api.policy import PolicyStatus
 from cede.api.reasons import PolicyReason, Reason, WriteReason
 from cede.api.support import Kubernetes
+from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
 from quota_controller.desired.conflicts import Problem, Problems
 from quota_controller.desired.desired_object import SHARED
 from quota_controller.desired.plan import Snapshot, make_plan
-from quota_controller.status.kueue_config import CONFIG_KEY, KueueInstallation
 from quota_controller.status.policy import (
     KUBERNETES_SUPPORTED,
     KUEUE_CONFIGURED,

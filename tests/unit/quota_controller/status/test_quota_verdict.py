@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from cede.api.kueue import Node
 from cede.api.objects import Json
+from cede.api.verdict import Verdict
 from quota_controller.desired.plan import make_plan
 from quota_controller.status.quota_verdict import quota_verdict
-from quota_controller.status.verdict import Verdict
 from tests.builders.quotas import allocation, node, policy, snapshot
 
 

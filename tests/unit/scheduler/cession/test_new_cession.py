@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from cede.api import cession as api
+from cede.api.alternative import MAX_ALTERNATIVES, MAX_JOBS
 from cede.api.policy import PolicySpec, Preemption
+from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import CessionReason
 from scheduler.cession.new_cession import amended, new_cession
-from scheduler.preemption.preemption_plan import PreemptionPlan
+from scheduler.preemption.alternatives import Alternative
+from scheduler.preemption.preemption_plan import PreemptionPlan, Target
 from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.plans import preemption_plans
 from tests.builders.scheduler import admitted, cohort_quota, pending, queue, snapshot
@@ -80,3 +83,48 @@ def test_more_targets_are_added_and_a_target_may_give_more() -> None:
     assert sizes == [(t.job.job[1], t.job.size, t.size) for t in again.targets]
     assert spec.round == 2
     assert first.why in spec.why
+
+
+# --- alternatives ---------------------------------------------------------------------------------
+def alternative(name: str, others: int = 1) -> Alternative:
+    targets = tuple(Target(admitted(f"other-{i}"), 0) for i in range(others))
+    reason = PreferenceReason.LEAST_COST
+    return Alternative(Target(admitted(name), 0), targets, 1840.4, 0.0, reason)
+
+
+def test_it_records_what_would_have_been_done_without_a_target() -> None:
+    plan = plan_of([admitted()], pods=4)
+    [record] = new_cession(plan, 1, [alternative("gpt")]).spec.alternatives
+    assert record.model_dump(mode="json") == {
+        "spared": "job-uid-gpt",
+        "jobs": [
+            {
+                "namespace": "research",
+                "name": "other-0",
+                "fromSize": 8,
+                "toSize": 0,
+                "how": "Stop",
+            }
+        ],
+        "moreJobs": 0,
+        "costSeconds": "1840",
+        "plannedSeconds": "0",
+        "reason": "LeastCost",
+    }
+
+
+def test_an_alternative_of_many_jobs_names_a_few_and_counts_the_others() -> None:
+    plan = plan_of([admitted()], pods=4)
+    [record] = new_cession(plan, 1, [alternative("gpt", others=5)]).spec.alternatives
+    assert (len(record.jobs), record.moreJobs) == (MAX_JOBS, 2)
+
+
+def test_alternatives_of_a_further_plan_replace_those_of_the_same_target() -> None:
+    plan = plan_of([admitted()], pods=4)
+    first = new_cession(plan, 1, [alternative("gpt"), alternative("bert")]).spec
+    again = amended(first, plan, [alternative("gpt", others=2)])
+    recorded = [(item.spared, len(item.jobs)) for item in again.alternatives]
+    assert recorded == [("job-uid-gpt", 2), ("job-uid-bert", 1)]
+    assert not {item.spared for item in amended(first, plan).alternatives} & {"job-uid-gpt"}
+    many = [alternative(f"job-{i}") for i in range(MAX_ALTERNATIVES + 1)]
+    assert len(amended(first, plan, many).alternatives) == MAX_ALTERNATIVES

@@ -8,6 +8,7 @@ import pytest
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec, Preemption
+from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import CessionReason
 from scheduler.actions import AmendCession
 from scheduler.cession.opening import MAX_ROUNDS, Claims, Decision, amend, decide
@@ -127,6 +128,28 @@ def test_an_error_in_the_plan_of_one_preemptor_leaves_the_others_working(
     assert "per_pod is empty" in fault.reason
 
 
+def test_a_cession_records_what_would_have_been_done_without_its_targets() -> None:
+    jobs = [admitted("old", size=4, allowed_sizes=()), admitted("soft", size=8)]
+    quota = cohort_quota(queue("vision"), queue("research", 8, used=12))
+    (decision,) = decisions(snapshot(quota, admitted=jobs, pending=[pending()]))
+    assert decision.opened
+    [alternative] = decision.opened.cession.spec.alternatives
+    assert alternative.spared == "job-uid-soft"
+    assert [(job.name, job.how) for job in alternative.jobs] == [("old", "Stop")]
+    assert (alternative.costSeconds, alternative.plannedSeconds) == ("2640", "0")
+    assert alternative.reason is PreferenceReason.SHRINKS_FIRST
+
+
+def test_a_team_that_only_seems_about_to_borrow_is_no_alternative() -> None:
+    """Beyond its own quota, vision may take only from teams that borrow already."""
+    quota = cohort_quota(queue("vision", 8, used=2), queue("research", 4, used=4), queue("idle", 0))
+    jobs = [admitted("low", "vision", size=2, priority=1), admitted(size=4, allowed_sizes=())]
+    waiting = [pending(pods=8, priority=90), pending("next", "research", pods=4)]
+    opened = [d.opened for d in decisions(snapshot(quota, admitted=jobs, pending=waiting))]
+    recorded = [a for action in opened if action for a in action.cession.spec.alternatives]
+    assert "gpt" not in [job.name for alternative in recorded for job in alternative.jobs]
+
+
 @pytest.mark.parametrize("jobs", [1000, 1001])
 def test_a_claim_on_more_jobs_than_a_record_holds_is_explained(
     monkeypatch: pytest.MonkeyPatch, jobs: int
@@ -159,6 +182,8 @@ def test_more_targets_are_chosen_when_the_released_capacity_was_taken() -> None:
     assert isinstance(amendment, AmendCession)
     assert [target.job for target in amendment.spec.targets] == ["gpt", "thief"]
     assert amendment.spec.round == 2
+    [alternative] = amendment.spec.alternatives
+    assert (alternative.spared, alternative.jobs[0].name) == ("job-uid-thief", "bert")
     assert amendment.spec.reason is CessionReason.RECLAIM_OWN_QUOTA
 
 

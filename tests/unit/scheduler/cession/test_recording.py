@@ -42,6 +42,12 @@ def test_a_job_gets_one_event_when_it_has_released_its_capacity() -> None:
     assert not [a for a in recording(done, done.status, NOW) if is_event(a)]
 
 
+def test_a_job_that_completed_before_it_had_to_release_anything_gets_no_event() -> None:
+    target = {"uid": "job-uid-gpt", "releasedTime": TIME, "completed": True}
+    done = cession("Released", targets=[target])
+    assert not [a for a in recording(cession("Asked"), done.status, NOW) if is_event(a)]
+
+
 def test_a_job_that_stays_stopped_has_an_event_that_says_how_to_start_it() -> None:
     record = cession("Asked", 0, "Stop")
     target = {"uid": "job-uid-gpt", "releasedTime": TIME, "stopped": True, "staysStopped": True}

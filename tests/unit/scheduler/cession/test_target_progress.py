@@ -1,5 +1,6 @@
 """The progress of one target: what is asked of it, and when it is ready to be released."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -205,6 +206,33 @@ def test_what_a_job_loses_that_is_stopped_without_ceding_is_recorded_once(
     record.status.targets = [released(job, record).status]
     later = released(job, record, NOW + 60).status
     assert (later.lost_steps, later.lost_seconds) == (steps, {KEY: seconds})
+
+
+@pytest.mark.parametrize(
+    ("recorded", "completed", "steps"),
+    [
+        pytest.param({}, {"job-uid-gpt": 8}, 0, id="it completed at its old size"),
+        pytest.param({}, {}, None, id="it failed, was deleted, or lost its quota to Kueue"),
+        pytest.param({}, {"job-uid-gpt": 4}, None, id="it completed after it was resized"),
+        pytest.param({"stopped": True}, {"job-uid-gpt": 8}, None, id="its stop had begun"),
+        pytest.param(
+            {"releasedTime": STAMP}, {"job-uid-gpt": 8}, None, id="it lost its quota before"
+        ),
+    ],
+)
+def test_a_job_asked_to_shrink_lost_nothing_if_it_completed_before_it_was_resized(
+    recorded: dict[str, object], completed: dict[str, int], steps: int | None
+) -> None:
+    record = cession("Asked", targets=[{"uid": "job-uid-gpt", "askedTime": STAMP, **recorded}])
+    current = replace(picture(None), completed=completed)
+    status = watch(record, record.spec.targets[0], current, NOW).status
+    assert (status.releasedTime, status.lost_steps) == (STAMP, steps)
+
+
+@pytest.mark.parametrize(("resource", "expected"), [("cpu", True), (KEY[1], False)])
+def test_that_a_job_has_no_accelerators_is_recorded(resource: str, expected: bool) -> None:
+    job = replace(admitted(), per_pod=Counter({(KEY[0], resource): 1}))
+    assert progress(job).status.withoutAccelerators is expected
 
 
 def test_a_released_target_needs_no_action() -> None:

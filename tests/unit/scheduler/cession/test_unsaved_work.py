@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from cede.api.cession_status import UnsavedWork
+from cede.api.resources import Quota
 from elastic_runtime.contract import Status
-from scheduler.cession.unsaved_work import at_release, unsaved_seconds
+from scheduler.cession.unsaved_work import at_release, has_no_accelerators, unsaved_seconds
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.scheduler import FLAVOR, GPU, KEY, NOW, admitted, runtime_status
@@ -45,6 +46,19 @@ def test_only_accelerators_and_partitions_count() -> None:
         KEY: 960,
         (FLAVOR, "nvidia.com/mig-1g.5gb"): 480,
     }
+
+
+@pytest.mark.parametrize(
+    ("per_pod", "is_certain"),
+    [
+        pytest.param(Counter({(FLAVOR, "cpu"): 8000}), True, id="CPUs only"),
+        pytest.param(Counter({(FLAVOR, "cpu"): 8000, KEY: 0}), True, id="0 accelerators"),
+        pytest.param(Counter({(FLAVOR, "cpu"): 8000, KEY: 1}), False, id="one"),
+        pytest.param(Counter(), False, id="nobody knows what its pods have"),
+    ],
+)
+def test_whether_a_job_certainly_has_no_accelerators(per_pod: Quota, is_certain: bool) -> None:
+    assert has_no_accelerators(replace(job(), per_pod=per_pod)) is is_certain
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
-from cede.api.kueue import Job
-from cede.api.objects import OwnerReference
-from scheduler.snapshot.job_index import NO_JOBS, JobIndex
+import pytest
+
+from cede.api.kueue import Job, JobStatus
+from cede.api.objects import Condition, OwnerReference
+from scheduler.snapshot.job_index import NO_JOBS, JobIndex, read_completed
 from tests.builders.kueue_objects import job
+from tests.builders.scheduler import cession
 
 JOB = job()
 
@@ -48,3 +51,22 @@ def test_a_namespace_without_jobs_is_forgotten() -> None:
     index.update([])
     assert index.in_namespace("research") is NO_JOBS
     assert not index._jobs
+
+
+@pytest.mark.parametrize(
+    ("phase", "uid", "condition", "completed"),
+    [
+        pytest.param("Asked", "job-uid-gpt", "Complete", {"job-uid-gpt": 8}, id="complete"),
+        pytest.param("Asked", "job-uid-gpt", "Failed", {}, id="failed"),
+        pytest.param("Asked", "job-uid-gpt", "Suspended", {}, id="has not ended"),
+        pytest.param("Asked", "another", "Complete", {}, id="deleted, and its name is used again"),
+        pytest.param("Completed", "job-uid-gpt", "Complete", {}, id="nothing is taken any more"),
+    ],
+)
+def test_which_targets_have_completed_and_with_which_parallelism(
+    phase: str, uid: str, condition: str, completed: dict[str, int]
+) -> None:
+    index = JobIndex()
+    conditions = (Condition(type=condition, status="True"),)
+    index.update([replace(named(uid), status=JobStatus(conditions))])
+    assert read_completed([cession(phase)], index) == completed

@@ -2,10 +2,14 @@
 
 import pytest
 
+from cede.dashboard.metrics import Limit
 from cede.dashboard.people import audiences as audiences_module
 from cede.dashboard.people.audiences import Audiences, TooMany
 from cede.dashboard.people.person import Rights
 from cede.dashboard.view import View
+from tests.fakes.people import People
+from tests.unit.cede_cli.dashboard.people.conftest import Site, bearer
+from tests.unit.cede_cli.dashboard.test_metrics import refused
 
 
 def rights(*namespaces: str) -> Rights:
@@ -35,6 +39,17 @@ async def test_more_pages_than_a_bound_are_refused(monkeypatch: pytest.MonkeyPat
             await audiences.feed(rights(namespace))
     # nobody is remembered who has no page
     assert list(audiences._used) == [rights("a")]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_people_of_too_many_different_rights_are_refused_and_counted(
+    site: Site, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audiences_module, "MAX_AUDIENCES", 1)
+    before = refused(Limit.AUDIENCES)
+    await site.page(people.add("ada", ("",)))
+    status, _ = await site.get("api/page", **bearer(people.add("bob", ("vision",))))
+    assert (status, refused(Limit.AUDIENCES)) == (503, before + 1)
 
 
 async def test_nobody_is_shown_anything_before_the_cluster_was_read() -> None:

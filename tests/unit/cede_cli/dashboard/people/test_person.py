@@ -1,5 +1,8 @@
 """What a person may see of a view, and how the cluster is asked about them."""
 
+from dataclasses import replace
+
+from cede.api.job_progress import JobProgress, Progress
 from cede.api.objects import CESSIONS, LEASES
 from cede.dashboard.people.person import (
     SHARED,
@@ -59,6 +62,17 @@ def test_names_of_teams_are_told_to_those_who_may_list_them() -> None:
 def test_objects_that_cannot_be_read_are_named_to_those_who_may_list_them() -> None:
     shown = visible(VIEW, Rights(KINDS - {"cessions"}, frozenset({"a"})))
     assert [unread.sentence for unread in shown.unreadable] == ["job of a"]
+
+
+def test_how_far_jobs_are_is_shown_where_they_may_list_it() -> None:
+    noted = {name: Progress({"uid": JobProgress(answered=1)}) for name in ("a", "b")}
+    unread = [UnreadObject("configmaps", name, f"note of {name}") for name in ("a", "b")]
+    view = replace(VIEW, progress=noted, unreadable=unread)
+    own = visible(view, Rights(KINDS, frozenset({"a", "b"}), frozenset({"a"})))
+    assert own.progress.keys() == {"a"}
+    assert [entry.sentence for entry in own.unreadable] == ["note of a"]
+    assert visible(view, Rights(KINDS, frozenset({""}), frozenset({""}))).progress == noted
+    assert visible(view, Rights(KINDS, frozenset({""}))).progress == {}
 
 
 def test_what_is_hidden_counts_as_not_read() -> None:

@@ -28,12 +28,24 @@ async def asked(*namespaces: str) -> tuple[set[str], int]:
 
 
 async def test_who_may_list_everywhere_is_asked_about_no_team() -> None:
-    assert await asked("") == ({""}, len(SHARED) + len(OF_JOBS))
+    # how far the jobs are is one more
+    assert await asked("") == ({""}, len(SHARED) + len(OF_JOBS) + 1)
 
 
 async def test_the_first_no_about_a_team_is_enough() -> None:
-    questions = len(SHARED) + 1 + len(OF_JOBS) + 1
+    questions = len(SHARED) + 1 + len(OF_JOBS) + 1 + 1
     assert await asked("research") == ({"research"}, questions)
+
+
+async def test_who_may_not_list_how_far_jobs_are_sees_the_jobs() -> None:
+    people = People()
+    people.add("ada", ("research",))
+    people.without_progress("ada")
+    async with ApiServer() as server, server.client() as client:
+        server.admission_hook = people
+        rights = await Reviews(client, lambda: TEAMS).rights(Person("ada", groups=("people",)))
+    assert rights.namespaces == {"research"}
+    assert rights.progress == frozenset()
 
 
 class Text(str):

@@ -3,10 +3,11 @@
 import pytest
 import yaml
 
-from cede.api.objects import NAMESPACES, Json
+from cede.api.objects import Json
 from cede.api.policy import PolicySpec
-from quota_controller.status.kueue_config import CONFIG_KEY, KueueInstallation, verdict
-from quota_controller.status.managed_namespaces import guard_labels, selects
+from cede.kueue_settings.checks import verdict
+from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
+from cede.kueue_settings.managed_namespaces import guard_labels, selects
 
 NAME = {"kubernetes.io/metadata.name": "cede-guard"}
 QUEUED = {"matchLabels": {"queued": "yes"}}
@@ -54,8 +55,7 @@ def test_a_namespace_is_selected_by_its_labels(selector: Json, expected: bool) -
 def test_the_namespace_of_guards_has_its_name_and_what_an_administrator_adds() -> None:
     assert guard_labels({}) == NAME
     labelled = {"metadata": {"name": "cede-guard", "labels": {"queued": "yes"}}}
-    live = {(NAMESPACES, ("", "cede-guard")): labelled}
-    assert guard_labels(live) == NAME | {"queued": "yes"}
+    assert guard_labels(labelled) == NAME | {"queued": "yes"}
 
 
 def message(labels: dict[str, str], *, gate: bool = True, **config: Json) -> str:

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from cede.api.objects import Json
 from cede.api.policy import PolicySpec
-from quota_controller.status.kueue_config import (
+from cede.kueue_settings.checks import verdict
+from cede.kueue_settings.config import (
     CONFIG_KEY,
     KueueInstallation,
     feature_gates_of,
     parse,
-    verdict,
     version_of,
 )
-from quota_controller.status.pods_ready import PodsReadySettings
+from cede.kueue_settings.pods_ready import PodsReadySettings
 from tests.paths import TREE
 
 LOCAL_CONFIG_MAP = yaml.safe_load(

@@ -3,8 +3,9 @@
 import pytest
 
 from cede.api.policy import PolicySpec
-from quota_controller.status.kueue_config import CONFIG_KEY, KueueInstallation, verdict
-from quota_controller.status.pods_ready import PodsReadySettings, parse_go_duration, read_settings
+from cede.kueue_settings.checks import verdict
+from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
+from cede.kueue_settings.pods_ready import PodsReadySettings, parse_go_duration, read_settings
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from cede.api.objects import Json, set_condition
 from cede.api.reasons import Reason
-from quota_controller.desired.conflicts import Problem
 
 
 @dataclass(frozen=True)
@@ -17,11 +16,6 @@ class Verdict:
     reason: Reason
     # one sentence; with the cure, unless the status is True
     message: str
-
-
-def failed(problem: Problem) -> Verdict:
-    """The verdict False for this problem."""
-    return Verdict(False, problem.reason, problem.message)
 
 
 def with_verdict(

@@ -5,14 +5,12 @@ from typing import Any
 
 from cede.api import names
 from cede.api.node_selection import Requirement
-from cede.api.objects import NAMESPACES
-from quota_controller.desired.desired_object import LiveObjects
+from cede.api.objects import Json
 
 
-def guard_labels(live: LiveObjects) -> dict[str, str]:
-    """The labels of the namespace of guards, with the one that the API server gives it."""
-    key = ("", names.GUARD_NAMESPACE)
-    namespace = live.get((NAMESPACES, key), {})
+def guard_labels(namespace: Json) -> dict[str, str]:
+    """The labels of the namespace of guards, which may not be there yet, with the one that the API
+    server gives it."""
     labels: dict[str, str] = namespace.get("metadata", {}).get("labels") or {}
     return {"kubernetes.io/metadata.name": names.GUARD_NAMESPACE} | labels
 

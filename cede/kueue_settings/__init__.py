@@ -1,0 +1,1 @@
+"""PURE. What Kueue's settings are, and whether they are as Cede needs them."""
