@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from deploy.local import binaries, store
@@ -64,11 +63,12 @@ def inotify_shortage() -> str:
 
 def inotify_instances() -> int:
     """Those of root's processes."""
-    count = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        # it may have ended
-        with suppress(OSError):
-            if process.stat().st_uid == 0:
-                links = map(os.readlink, (process / "fd").iterdir())
-                count += sum(link == "anon_inode:inotify" for link in links)
-    return count
+    return sum(map(_is_inotify_of_root, Path("/proc").glob("[0-9]*/fd/*")))
+
+
+def _is_inotify_of_root(link: Path) -> bool:
+    try:
+        return os.readlink(link) == "anon_inode:inotify" and link.parents[1].stat().st_uid == 0
+    except OSError:
+        # it was closed, or its process has ended
+        return False

@@ -283,9 +283,9 @@ class ApiServer:
             return refusal(409, "Conflict", "uid mismatch: the object is gone")
         if metadata.get("name") != path.name:
             return refusal(400, "BadRequest", "name must be provided")
-        if path.namespace:
-            metadata["namespace"] = path.namespace
-        return web.json_response(self._store.write(path.collection, path.key, body, None), status=201)
+        metadata |= {"namespace": path.namespace} if path.namespace else {}
+        created = self._store.write(path.collection, path.key, body, None)
+        return web.json_response(created, status=201)
 
     def _delete(self, path: RequestPath, old: Json, options: Json) -> web.Response:
         if refused := conflict(path, old, (options or {}).get("preconditions", {})):
