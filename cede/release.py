@@ -28,7 +28,7 @@ from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
 from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import controller, identity
 from cede.kube.client import Client
-from cede.kube.errors import NotFound
+from cede.kube.errors import ApiError, NotFound
 from cede.release_steps import Outcome, Steps, Tell
 
 STOP_TIMEOUT_S = 60.0
@@ -242,7 +242,11 @@ async def _pods_have_ended(client: Client) -> bool:
 
 async def _remove_progress(client: Client, steps: Steps) -> None:
     """What a scheduler that runs would note again."""
-    config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=job_progress.FIELDS)
+    try:
+        config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=job_progress.FIELDS)
+    except ApiError as error:
+        steps.failed.append(f"ConfigMaps {names.PROGRESS}: {error}")
+        return
     for config_map in config_maps:
         key = config_map.metadata.key
         place = "/".join(key)

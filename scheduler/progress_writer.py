@@ -15,6 +15,8 @@ from scheduler.leader_clock import LeaderClock
 from scheduler.progress_notes import RETRY_S, ROUND_S, Report, Written, due, notes
 
 log = logging.getLogger("scheduler.progress_writer")
+ALL = ""
+"""In place of a namespace."""
 
 
 class ProgressWriter:
@@ -30,8 +32,8 @@ class ProgressWriter:
         self._written: dict[str, Written] | None = None
         self._notes: Mapping[str, Progress] = {}
         self._not_before = 0.0
-        # the last refusal, so that a lasting one is logged once
-        self._refusal = ""
+        # the last refusal, so that a lasting one is logged once; by namespace, ALL for the server
+        self._refusals = dict[str, str]()
 
     async def run(self) -> None:
         """Runs until it is cancelled. Nothing depends on it, so no failure ends it."""
@@ -46,6 +48,7 @@ class ProgressWriter:
         """One round, if we lead."""
         if not self._clock.leads:
             self._written = None
+            self._refusals.clear()
             return
         now = self._clock.now()
         if now < self._not_before:
@@ -60,7 +63,7 @@ class ProgressWriter:
             await self._write(self._written, now)
         except ApiError as error:
             self._not_before = now + RETRY_S
-            self._report(error)
+            self._report(ALL, error)
 
     async def _read(self) -> dict[str, Written]:
         """The notes of whoever led before."""
@@ -83,9 +86,10 @@ class ProgressWriter:
             except ApiError as error:
                 if isinstance(error, Unreachable | TooManyRequests):
                     raise
-                self._report(error)
+                self._report(namespace, error)
                 continue
-            self._refusal = ""
+            for place in (ALL, namespace):
+                self._refusals.pop(place, None)
             written[namespace] = Written(progress, now)
             if not progress.jobs:
                 del written[namespace]
@@ -103,7 +107,8 @@ class ProgressWriter:
         data = {job_progress.KEY: progress.text()}
         await self._client.apply(CONFIG_MAPS, key, {"metadata": metadata, "data": data})
 
-    def _report(self, error: ApiError) -> None:
-        if str(error) != self._refusal:
-            log.warning("progress not noted", extra={"reason": str(error)})
-        self._refusal = str(error)
+    def _report(self, place: str, error: ApiError) -> None:
+        if self._refusals.get(place) != str(error):
+            facts = {"namespace": place, "reason": str(error)}
+            log.warning("progress not noted", extra=facts)
+        self._refusals[place] = str(error)

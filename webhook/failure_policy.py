@@ -46,11 +46,12 @@ def count_delays_per_index(spec: Json) -> None:
     the failures of each index alone (Kubernetes: pkg/controller/job/backoff_utils.go).
 
     The limit itself is never reached: `backoffLimit` stays the one that counts. A user's own limit
-    stays, and then the pods do not have the annotation that lets `with_short_delay` lower a count.
+    stays, and then the pods do not have the annotation that lets `with_short_delay` lower a count,
+    not even if the user wrote it: the limit would never be reached.
     """
-    if LIMIT in spec:
+    if spec.setdefault(LIMIT, NO_LIMIT) != NO_LIMIT:
+        get_dict(spec, "template", "metadata", "annotations").pop(SHORT_BACK_OFF, None)
         return
-    spec[LIMIT] = NO_LIMIT
     ensure_dict(spec, "template", "metadata", "annotations")[SHORT_BACK_OFF] = "true"
 
 

@@ -46,3 +46,15 @@ async def test_a_step_that_is_refused_is_named_and_ends_no_other(
     assert code == 1
     assert "ConfigMap research/cede-progress: " in errors
     assert config_maps(server) == [("research", names.PROGRESS)]
+
+
+async def test_who_may_not_list_the_notes_learns_what_was_done(
+    server: ApiServer, cede: Run
+) -> None:
+    metadata = {"name": names.SCHEDULER, "namespace": names.SYSTEM_NAMESPACE}
+    server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {}})
+    server.script("GET", CONFIG_MAPS.path(), refuses(403, "Forbidden"))
+    code, text, errors = await cede("uninstall")
+    assert code == 1
+    assert "Deployment cede-scheduler: scaled to 0" in text.splitlines()
+    assert "ConfigMaps cede-progress: " in errors

@@ -72,6 +72,15 @@ def test_a_limit_per_index_of_the_user_stays_and_its_failures_are_counted() -> N
     assert with_limit == {"backoffLimitPerIndex": 1}
 
 
+def test_no_user_s_annotation_lowers_a_count_that_the_user_s_own_limit_needs() -> None:
+    spec: Json = {
+        "backoffLimitPerIndex": 3,
+        "template": {"metadata": {"annotations": {SHORT_BACK_OFF: "true", "mine": "x"}}},
+    }
+    count_delays_per_index(spec)
+    assert spec["template"]["metadata"]["annotations"] == {"mine": "x"}
+
+
 def test_without_one_the_pods_say_that_their_count_may_be_lowered() -> None:
     spec: Json = {}
     count_delays_per_index(spec)
