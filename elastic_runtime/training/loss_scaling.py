@@ -16,6 +16,8 @@ from elastic_runtime.mistake import Mistake
 
 # How many steps in a row were good: the key in the state of a GradScaler.
 GOOD_STEPS = "_growth_tracker"
+# The key beside those of a GradScaler.
+WEIGHT_UNIT = "weight_unit"
 # The scale does not fall to 0, by which gradients cannot be divided.
 MIN_SCALE = torch.finfo(torch.float32).tiny
 # What a loop without a session calls.
@@ -37,6 +39,7 @@ class LossScaling:
         self._given = given
         is_enabled = isinstance(given, torch.amp.GradScaler) and given.is_enabled()
         self._scaler = given if is_enabled else None
+        self._weight_unit = 1.0
 
     @property
     def is_enabled(self) -> bool:
@@ -46,19 +49,32 @@ class LossScaling:
     def scale(self) -> float:
         return float(self._scaler.get_scale()) if self._scaler else 1.0
 
-    def update(self, *, is_finite: bool) -> None:
-        """`is_finite`: whether the summed gradients of the step are."""
+    @property
+    def multiplier(self) -> float:
+        """Of the loss, beside its weight.
+
+        Weights count by their mean in the step before. Otherwise those of thousands of tokens would
+        take the place of the scale, and the first steps would be skipped until it has fallen.
+        """
+        return self.scale / self._weight_unit
+
+    def update(self, *, is_finite: bool, mean_weight: float = 1.0) -> None:
+        """`is_finite`: whether the summed gradients of the step are. `mean_weight`: of it."""
         if self._scaler:
             self._scaler.load_state_dict(next_state(self._scaler.state_dict(), is_finite=is_finite))
+            # A power of 2 rounds no gradient.
+            self._weight_unit = 2.0 ** round(math.log2(mean_weight))
 
     def state_dict(self) -> dict[str, Any]:
-        """The GradScaler's; empty if the scale is always 1."""
-        return self._scaler.state_dict() if self._scaler else {}
+        """The GradScaler's, with the unit of weights; empty if the scale is always 1."""
+        return self._scaler.state_dict() | {WEIGHT_UNIT: self._weight_unit} if self._scaler else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """An empty one is of a session without a GradScaler: then the scale stays as it is."""
         if self._scaler and state:
             self._scaler.load_state_dict(dict(state))
+            # Older checkpoints do not have it.
+            self._weight_unit = state.get(WEIGHT_UNIT, 1.0)
 
     def mistakes(self, model: torch.nn.Module, stateful: Iterable[Any]) -> Iterator[str]:
         """In what a session is created with."""

@@ -202,7 +202,7 @@ class Step:
             self._parts.strategy.check_gradients(is_first=not self._backward_calls)
         self._backward_calls += 1
         factor = loss_weights.scale(own_weight, micro_batches) if self.contributes else 0.0
-        self._parts.strategy.backward(loss, factor * self._parts.state.loss_scaling.scale)
+        self._parts.strategy.backward(loss, factor * self._parts.state.loss_scaling.multiplier)
         if self.contributes:
             self.losses.add(number, loss, own_weight)
 

@@ -190,7 +190,7 @@ class StepTransaction:
         total = loss_weights.step_loss(self._parts.strategy.summed(), state.step)
         scaling = state.loss_scaling
         is_finite = not scaling.is_enabled or self._parts.strategy.is_finite()
-        factor = total.gradient_factor / scaling.scale
+        factor = total.gradient_factor / scaling.multiplier
         state.gradient_norm = self._parts.strategy.write_gradients(factor)
         state.loss = total.loss
         self._parts.buffers.write()
@@ -198,7 +198,7 @@ class StepTransaction:
             state.optimizers.step()
             for scheduler in state.lr_schedulers:
                 scheduler.step()
-        scaling.update(is_finite=is_finite)
+        scaling.update(is_finite=is_finite, mean_weight=1 / total.gradient_factor)
         state.step += 1
         if not is_finite:
             self._report_skip()

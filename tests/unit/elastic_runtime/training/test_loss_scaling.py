@@ -49,6 +49,19 @@ def test_without_an_enabled_scaler_the_scale_is_1(scaler: GradScaler | None) -> 
     assert (scaling.scale, scaling.state_dict(), scaling.is_enabled) == (1.0, {}, False)
 
 
+def test_the_unit_of_weights_is_a_power_of_2_and_a_part_of_the_state() -> None:
+    scaling = LossScaling(GradScaler("cpu", init_scale=64.0))
+    assert scaling.multiplier == 64
+    scaling.update(is_finite=True, mean_weight=1000.0)
+    assert (scaling.scale, scaling.multiplier) == (64, 64 / 1024)
+    after = LossScaling(GradScaler("cpu"))
+    after.load_state_dict(scaling.state_dict())
+    assert after.multiplier == 64 / 1024
+    without_unit = GradScaler("cpu", init_scale=8.0).state_dict()
+    after.load_state_dict(without_unit)
+    assert after.multiplier == 8
+
+
 def test_a_scale_that_falls_below_1_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     session = small_session(grad_scaler=GradScaler("cpu", init_scale=2.0))
     for step in session.steps(4):
