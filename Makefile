@@ -100,7 +100,7 @@ test-integrations: setup-python  ## elastic_runtime beside transformers, lightni
 	@$(UV) venv -q --allow-existing $(INTEGRATIONS)
 	@$(UV) pip install -q --python $(INTEGRATIONS)/bin/python 'torch==2.15.*' \
 		'transformers==5.23.0' 'accelerate==1.15.0' 'lightning==2.6.6' 'diffusers==0.42.1' \
-		'peft==0.21.2' 'webdataset==1.0.2' 'torchdata==0.11.0' \
+		'peft==0.21.2' 'webdataset==1.0.2' 'torchdata==0.11.0' 'datasets==5.2.0' \
 		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
 	@$(INTEGRATIONS)/bin/python -m pytest -q tests/frameworks
 

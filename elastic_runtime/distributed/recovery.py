@@ -18,8 +18,10 @@ class RankState(NamedTuple):
     newest_save: int = -1
     # See `TrainingState.stopped_loop`.
     stopped_loop: int = 0
-    # See `TrainingState.layout`.
+    # See `TrainingState`.
     layout: int = 0
+    # 0: not known.
+    samples_digest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class RecoveryPlan:
         return not self.holders and not self.committers
 
 
-def layout_mistakes(ranks: Sequence[RankState], rank: int) -> Iterator[str]:
-    """If the state of the job does not fit into the model of `rank`. `ranks`: by rank."""
+def misfits(ranks: Sequence[RankState], rank: int) -> Iterator[str]:
+    """If `rank` has another model or other data than the job. `ranks`: by rank."""
     with_state = [state for state in ranks if state.has_state]
     # Without any state, all receive that of rank 0.
     source = max(with_state, key=lambda state: state.step) if with_state else ranks[0]
@@ -50,6 +52,13 @@ def layout_mistakes(ranks: Sequence[RankState], rank: int) -> Iterator[str]:
         yield (
             "the model of this worker has other parameters than that of the job, by their names, "
             "shapes or types: start all pods from one image, with the same script and arguments"
+        )
+    digests = {ranks[rank].samples_digest, source.samples_digest}
+    if len(digests) > 1 and 0 not in digests:
+        yield (
+            "the dataset of this worker has other samples than that of the job, or the same in "
+            "another order: give train_test_split, shuffle and the like a seed, and read the same "
+            "files in all pods"
         )
 
 

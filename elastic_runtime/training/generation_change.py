@@ -103,6 +103,7 @@ class GenerationChange:
             state.is_complete,
             stopped_loop=state.stopped_loop,
             layout=state.layout,
+            samples_digest=state.samples_digest,
         )
 
     def _rank_state_with_save(self, is_new: bool) -> RankState:

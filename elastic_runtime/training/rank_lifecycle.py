@@ -13,7 +13,7 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import (
     RankState,
     RecoveryPlan,
-    layout_mistakes,
+    misfits,
     plan_recovery,
 )
 from elastic_runtime.messages import Record, WorkerMessage
@@ -230,7 +230,7 @@ class RankLifecycle:
         try:
             group.connect(record.store)
             own = rank_state(self.group is None)
-            # (6,)
+            # (7,)
             encoded = torch.tensor([int(value) for value in own])
             gathered = [
                 RankState(step, bool(reduced), bool(has_state), *others)
@@ -241,7 +241,7 @@ class RankLifecycle:
         except PeerLost as error:
             self.give_up_joining(group, error)
             return None
-        script_checks.raise_mistakes(layout_mistakes(gathered, rank))
+        script_checks.raise_mistakes(misfits(gathered, rank))
         return Joined(record, group, plan_recovery(gathered), own.has_state)
 
     def give_up_joining(self, group: Group, error: PeerLost) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Protocol, cast
 
 from torch.utils.data import DataLoader
 
-from elastic_runtime.data import given_data
+from elastic_runtime.data import given_data, samples_digest
 from elastic_runtime.data.given_data import Data
 from elastic_runtime.data.map_dataset import DatasetPlan, Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
@@ -35,6 +35,8 @@ def loader(self: DataSession, dataset: Indexed, **options: Any) -> Loader:
     """
     made = Loader(self, dataset, **options)
     self._state.data.samples = made.samples
+    # A script may make further loaders later, which a worker that joins has not made yet.
+    self._state.samples_digest = self._state.samples_digest or samples_digest.compute(dataset)
     return made
 
 

@@ -72,6 +72,8 @@ class TrainingState:
         self.device = _device_of(model)
         # Of names, shapes and types of the model's state; 63 bits.
         self.layout = _digest_of_layout(model)
+        # See `data.samples_digest`.
+        self.samples_digest = 0
         self.step = 0
         self.loss: float | None = None
         self.gradient_norm: float | None = None
@@ -137,6 +139,7 @@ class TrainingState:
             "gradient_norm": self.gradient_norm,
             "stopped_loop": self.stopped_loop,
             "data": asdict(self.data),
+            "samples_digest": self.samples_digest,
             "grad_scaler": self.loss_scaling.state_dict(),
             STATEFUL_KEY: [item.state_dict() for item in self.stateful],
         }
@@ -165,6 +168,10 @@ class TrainingState:
             for name, value in asdict(self.data).items()
             if state["data"].get(name) != value
         ]
+        # 0: not known.
+        saved_digest = state.get("samples_digest", 0)
+        if self.samples_digest and saved_digest not in (0, self.samples_digest):
+            changes.append("the dataset had other samples, as without a seed of train_test_split")
         if changes:
             # It may be intended.
             log.warning(

@@ -17,6 +17,7 @@ RECIPES = TREE / "examples" / "recipes"
 FORKS = forks_of(
     "elastic_runtime.integrations.transformers.trainer",
     "peft",
+    "datasets",
     "transformers.models.llama.modeling_llama",
     "transformers.models.qwen3.modeling_qwen3",
     "transformers.models.gpt_oss.modeling_gpt_oss",

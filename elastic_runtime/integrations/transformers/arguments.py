@@ -99,6 +99,11 @@ BEST_OF_SHARDED = (
     "TrainingArguments has load_best_model_at_end=True, but no worker has the whole of a sharded "
     "model: leave it out, and read the best state by restore.best(output_dir/session)"
 )
+# Accelerate makes no GradScaler and no autocast there, and a worker beside it may have a GPU.
+HALF_ON_CPU = (
+    "TrainingArguments has fp16=True, but this worker has no GPU, and Accelerate would train in "
+    "float32 there: use bf16"
+)
 SEARCH = "hyperparameter_search needs a job for each trial: start the script once for each"
 
 
@@ -115,6 +120,8 @@ def argument_mistakes(args: Any, *, is_sharded: bool = False) -> Iterator[str]:
     """`args`: TrainingArguments. `is_sharded`: the strategy is Sharded."""
     if is_sharded and args.load_best_model_at_end:
         yield BEST_OF_SHARDED
+    if args.fp16 and args.device.type == "cpu":
+        yield HALF_ON_CPU
     for name, (accepted, cure) in REFUSED.items():
         value = plain(getattr(args, name, accepted[0]))
         # fsdp and debug may become lists.
@@ -143,7 +150,7 @@ def plain(value: Any) -> Any:
 
 
 def trainer_mistakes(
-    processes: Any, trainer_class: type, base_class: type, train_dataset: Any
+    processes: Any, trainer_class: type, base_class: type, train_dataset: Any, eval_dataset: Any
 ) -> Iterator[str]:
     """In what ElasticTrainer is given. `base_class`: ElasticTrainer."""
     if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
@@ -151,20 +158,35 @@ def trainer_mistakes(
             f"processes is {processes!r}: give the number of processes for which "
             "gradient_accumulation_steps was chosen, at least 1"
         )
-    classes = [cls.__name__ for cls in type(train_dataset).__mro__]
-    has_length = train_dataset is None or hasattr(train_dataset, "__len__")
-    # torch's own has an [index] by its type, and none in fact.
-    if not has_length or "IterableDataset" in classes:
+    yield from _dataset_mistakes("train_dataset", train_dataset)
+    if isinstance(train_dataset, dict) and train_dataset:
         yield (
-            f"train_dataset is a {classes[0]}, which can only be read in sequence: give a dataset "
-            "with a length and an [index], or port the loop with session.streams"
+            f"train_dataset is a {type(train_dataset).__name__} of {', '.join(train_dataset)}: "
+            f"give one of them, as data[{next(iter(train_dataset))!r}]"
         )
+    # One, or several by name.
+    parts = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
+    for part, dataset in parts.items():
+        name = f"eval_dataset[{part!r}]" if part else "eval_dataset"
+        yield from _dataset_mistakes(name, dataset)
     for name, cure in REPLACED_METHODS.items():
         if getattr(trainer_class, name) is not getattr(base_class, name):
             yield (
                 f"{trainer_class.__name__} overrides {name}, which the session replaces: override "
                 f"{cure}"
             )
+
+
+def _dataset_mistakes(name: str, dataset: Any) -> Iterator[str]:
+    classes = [cls.__name__ for cls in type(dataset).__mro__]
+    has_length = dataset is None or hasattr(dataset, "__len__")
+    # torch's own has an [index] by its type, and none in fact.
+    if not has_length or "IterableDataset" in classes:
+        yield (
+            f"{name} is a {classes[0]}, which can only be read in sequence: give a dataset with a "
+            "length and an [index], such as load_dataset without streaming=True, or port the loop "
+            "with session.streams"
+        )
 
 
 @dataclass(frozen=True)

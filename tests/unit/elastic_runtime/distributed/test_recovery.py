@@ -1,11 +1,13 @@
 """Which step, and whose state, a new generation goes on with."""
 
+from typing import Any
+
 import pytest
 
 from elastic_runtime.distributed.recovery import (
     RankState,
     RecoveryPlan,
-    layout_mistakes,
+    misfits,
     plan_recovery,
 )
 
@@ -86,7 +88,7 @@ def test_a_state_older_than_the_newest_checkpoint_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "misfits"),
+    ("ranks", "mistaken"),
     [
         pytest.param([NEW._replace(layout=1), at_step(7), at_step(7)], [0], id="one that joins"),
         pytest.param([NEW, NEW._replace(layout=1), NEW], [1], id="a new job: rank 0 decides"),
@@ -94,8 +96,23 @@ def test_a_state_older_than_the_newest_checkpoint_is_dropped() -> None:
         pytest.param([NEW, at_step(7)], [], id="all alike"),
     ],
 )
-def test_a_rank_whose_model_does_not_fit_the_state_is_named(
-    ranks: list[RankState], misfits: list[int]
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        pytest.param("layout", "start all pods from one image", id="model"),
+        pytest.param("samples_digest", "give train_test_split, shuffle and the like a", id="data"),
+    ],
+)
+def test_a_rank_with_another_model_or_other_data_than_the_job_is_refused(
+    field: str, expected: str, ranks: list[RankState], mistaken: list[int]
 ) -> None:
-    mistaken = [rank for rank in range(len(ranks)) if list(layout_mistakes(ranks, rank))]
-    assert mistaken == misfits
+    changes: list[dict[str, Any]] = [{"layout": 0, field: 1 + state.layout} for state in ranks]
+    marked = [state._replace(**change) for state, change in zip(ranks, changes, strict=True)]
+    mistakes = {rank: list(misfits(marked, rank)) for rank in range(len(ranks))}
+    assert [rank for rank, lines in mistakes.items() if lines] == mistaken
+    assert all(expected in text for rank in mistaken for text in mistakes[rank])
+
+
+def test_samples_that_are_not_known_fit() -> None:
+    ranks = [NEW._replace(samples_digest=7), NEW]
+    assert not any(list(misfits(ranks, rank)) for rank in range(2))

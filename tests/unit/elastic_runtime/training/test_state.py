@@ -100,6 +100,24 @@ def test_a_job_continues_from_its_checkpoint_and_logs_other_data_options(
     assert expected in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("saved", "own", "warns"),
+    [
+        pytest.param(1, 2, True, id="other samples"),
+        pytest.param(1, 1, False, id="the same"),
+        pytest.param(0, 2, False, id="not known when it was saved"),
+        pytest.param(1, 0, False, id="not known now"),
+    ],
+)
+def test_a_job_that_continues_with_other_samples_logs_it(
+    saved: int, own: int, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, after = make_state(), make_state()
+    before.samples_digest, after.samples_digest = saved, own
+    after.set_extra_state(before.extra_state())
+    assert ("the dataset had other samples" in caplog.text) == warns
+
+
 def test_a_state_with_other_stateful_objects_is_refused() -> None:
     with pytest.raises(
         ValueError,

@@ -31,6 +31,8 @@ def arguments(**changes: Any) -> SimpleNamespace:
         "lr_scheduler_type": "linear",
         "optim": "adamw_torch",
         "load_best_model_at_end": False,
+        "fp16": False,
+        "device": SimpleNamespace(type="cpu"),
     }
     return SimpleNamespace(**settings | others | changes)
 
@@ -61,11 +63,16 @@ def test_arguments_that_ask_for_nothing_are_accepted() -> None:
         ),
         pytest.param({"optim": Name.LOMO}, "before the gradients of all workers", id="lomo"),
         pytest.param({"optim": "galore_adamw_layerwise"}, "use another", id="layerwise"),
+        pytest.param({"fp16": True}, "this worker has no GPU, and Acc", id="float16 on a CPU"),
     ],
 )
 def test_another_value_is_refused_with_the_cure(changes: dict[str, Any], expected: str) -> None:
     [mistake] = argument_mistakes(arguments(**changes))
     assert expected in mistake
+
+
+def test_float16_is_accepted_on_a_gpu() -> None:
+    assert not list(argument_mistakes(arguments(fp16=True, device=SimpleNamespace(type="cuda"))))
 
 
 def test_the_best_of_a_sharded_model_cannot_be_loaded() -> None:
@@ -109,6 +116,9 @@ class Derived(Base):
         pytest.param(1.5, Base, [1], ["processes is 1.5"], id="no whole number"),
         pytest.param(1, Base, iter([1]), ["only be read in sequence"], id="stream"),
         pytest.param(
+            1, Base, {"train": [1], "test": [1]}, ["give one of them, as data['train']"], id="dict"
+        ),
+        pytest.param(
             1, Base, IterableDataset(), ["is a IterableDataset"], id="stream with a length"
         ),
         pytest.param(1, Derived, [1], ["overrides training_step"], id="a method of the loop"),
@@ -117,7 +127,22 @@ class Derived(Base):
 def test_mistakes_in_what_the_trainer_is_given_are_named(
     processes: Any, cls: type, dataset: Any, expected: list[str]
 ) -> None:
-    mistakes = list(trainer_mistakes(processes, cls, Base, dataset))
+    mistakes = list(trainer_mistakes(processes, cls, Base, dataset, None))
+    assert len(mistakes) == len(expected)
+    assert all(text in mistake for text, mistake in zip(expected, mistakes, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        pytest.param([1], [], id="one"),
+        pytest.param({"a": [1], "b": [1]}, [], id="several"),
+        pytest.param(IterableDataset(), ["eval_dataset is a IterableDataset"], id="stream"),
+        pytest.param({"a": [1], "b": iter([1])}, ["eval_dataset['b'] is a list_it"], id="of many"),
+    ],
+)
+def test_data_to_evaluate_has_an_index(dataset: Any, expected: list[str]) -> None:
+    mistakes = list(trainer_mistakes(1, Base, Base, [1], dataset))
     assert len(mistakes) == len(expected)
     assert all(text in mistake for text, mistake in zip(expected, mistakes, strict=True))
 
