@@ -36,7 +36,7 @@ def loader(self: DataSession, dataset: Indexed, **options: Any) -> Loader:
     made = Loader(self, dataset, **options)
     self._state.data.samples = made.samples
     # A script may make further loaders later, which a worker that joins has not made yet.
-    self._state.samples_digest = self._state.samples_digest or samples_digest.digest(dataset)
+    self._state.samples_digest = self._state.samples_digest or samples_digest.compute(dataset)
     return made
 
 

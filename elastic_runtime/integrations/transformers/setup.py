@@ -1,7 +1,8 @@
 """Makes a session, its loader and its device from TrainingArguments."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ def check_start(args: Any, resume_from_checkpoint: str | bool | None, trial: Any
         own = Path(args.output_dir).resolve()
         if own not in Path(resume_from_checkpoint).resolve().parents:
             raise Mistake(OTHER_CHECKPOINT % resume_from_checkpoint)
+
+
+def given_datasets(
+    trainer: type, others: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """train_dataset and eval_dataset. `others`, `named`: what a call has after model and args.
+
+    Known before Trainer looks at them, which asks for max_steps if they have no length.
+    """
+    given = signature(trainer).bind_partial(None, None, *others).arguments | dict(named)
+    return given.get("train_dataset"), given.get("eval_dataset")
 
 
 def use_own_device(args: Any) -> None:

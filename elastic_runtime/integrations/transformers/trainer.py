@@ -71,9 +71,9 @@ class ElasticTrainer(Trainer):
         raise_mistakes(arguments.argument_mistakes(args, is_sharded=self._is_sharded))
         setup.use_own_device(args)
         self.session: Session | None = None
+        datasets = setup.given_datasets(Trainer, others, named)
+        raise_mistakes(arguments.trainer_mistakes(processes, type(self), ElasticTrainer, *datasets))
         super().__init__(model, args, *others, **named)
-        given = (self.train_dataset, self.eval_dataset)
-        raise_mistakes(arguments.trainer_mistakes(processes, type(self), ElasticTrainer, *given))
         self._processes = processes
         self._strategy = strategy
         self._session_options = dict(session_options or {})

@@ -109,7 +109,7 @@ def test_a_rank_with_another_model_or_other_data_than_the_job_is_refused(
     changes: list[dict[str, Any]] = [{"layout": 0, field: 1 + state.layout} for state in ranks]
     marked = [state._replace(**change) for state, change in zip(ranks, changes, strict=True)]
     mistakes = {rank: list(misfits(marked, rank)) for rank in range(len(ranks))}
-    assert [rank for rank, texts in mistakes.items() if texts] == mistaken
+    assert [rank for rank, lines in mistakes.items() if lines] == mistaken
     assert all(expected in text for rank in mistaken for text in mistakes[rank])
 
 

@@ -149,12 +149,12 @@ def test_without_an_overflow_a_scale_changes_no_bit(
 def test_the_size_of_weights_costs_one_step_at_most(weight: float | None, skipped: int) -> None:
     """A weight may be the number of tokens, by which no scale has to fall."""
     model = make_model()
-    scaler = GradScaler("cpu")
+    scaler = GradScaler("cpu", init_scale=2.0**15)
     session = small_session(model=model, samples=16, micro_batches=4, grad_scaler=scaler)
     for step in session.steps(6):
         for batch in step:
             step.backward(half_loss(model, batch.number), weight=weight)
-    assert scaler.get_scale() == 2.0 ** (16 - skipped)
+    assert scaler.get_scale() == 2.0 ** (15 - skipped)
     assert scaler.state_dict()[GOOD_STEPS] == 6 - skipped
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from elastic_runtime import Session
+from elastic_runtime.data import samples_digest
 from tests.builders.sessions import small_model
 
 INPUTS = torch.arange(32.0).reshape(16, 2)
@@ -41,6 +42,13 @@ def test_a_data_loader_gives_dataset_and_batch_size() -> None:
     expected = taken(session_of(dataset, micro_batch_size=4))
     assert taken(session) == expected
     assert sorted(chain.from_iterable(expected)) == INPUTS.flatten().tolist()
+
+
+def test_workers_compare_the_dataset_of_their_first_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples_digest, "compute", len)
+    session = session_of(TensorDataset(INPUTS), micro_batch_size=4)
+    session.loader(TensorDataset(INPUTS[:8]))
+    assert session._generations._rank_state().samples_digest == 16
 
 
 def test_a_function_opens_streams() -> None:
