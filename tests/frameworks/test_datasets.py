@@ -19,6 +19,7 @@ from tests.frameworks.tiny import make, measured
 from tests.harness.forked_job import ForkedJob
 from tests.harness.local_job import check_exactly_once
 from tests.harness.recipes import FORKS, SCRIPT, disturb, losses_of
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
@@ -103,6 +104,7 @@ def evaluated(job: ForkedJob) -> Any:
     return json.loads((job.directory / "evaluated.json").read_text())
 
 
+@LONG
 def test_a_job_that_is_disturbed_has_the_losses_of_one_that_is_not(tmp_path: Path) -> None:
     alone = make_job(tmp_path / "alone")
     alone.run_alone()
