@@ -3,6 +3,7 @@
 Also what the end of a call says about the pod that was called.
 """
 
+import asyncio
 import secrets
 import socket
 from contextlib import suppress
@@ -116,7 +117,17 @@ async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing
         return of_name
     # A name that exists says nothing about the pod at the address.
     has_no_name = answer is Silence.UNKNOWN and of_name is Silence.UNNAMED
-    return Silence.UNNAMED if has_no_name else answer
+    # Without the Service no pod has a name.
+    return Silence.UNNAMED if has_no_name and await _exists(settings.peers) else answer
+
+
+async def _exists(name: str) -> bool:
+    """Whether the name server knows the name."""
+    try:
+        await asyncio.get_running_loop().getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True
 
 
 async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:

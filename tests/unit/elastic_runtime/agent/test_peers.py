@@ -61,22 +61,34 @@ async def test_a_member_is_asked_at_its_address_and_by_its_name(
 async def test_a_pod_whose_address_nobody_knows_is_asked_by_its_name(
     monkeypatch: pytest.MonkeyPatch, by_name: object, answer: object
 ) -> None:
-    assert await exchange(monkeypatch, {NAME: by_name}, f"{NAME}:1") == answer
+    assert await exchange(monkeypatch, {NAME: by_name}, "test-3.localhost:1") == answer
+
+
+async def test_without_the_service_no_pod_has_a_name_and_none_is_absent_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Members may delete it."""
+    answers: dict[str, object] = {ADDRESS: SILENT, NAME: NO_NAME}
+    answer = await exchange(monkeypatch, answers, f"{ADDRESS}:1", service="none.invalid")
+    assert answer is Silence.UNKNOWN
 
 
 async def exchange(
-    monkeypatch: pytest.MonkeyPatch, answers: dict[str, object], address: str
+    monkeypatch: pytest.MonkeyPatch,
+    answers: dict[str, object],
+    address: str,
+    service: str = "localhost",
 ) -> Standing | Silence:
     """What the call of pod 3 gives. The wire is replaced: no name of a test exists."""
 
     async def call(host: str, *_: object, **__: object) -> bytes:
-        answer: Any = answers[host]
+        answer: Any = answers[host.replace(service, "cede-peers")]
         if isinstance(answer, Standing):
             return json_codec.encode(answer)
         raise answer
 
     monkeypatch.setattr(peers, "call", call)
-    settings = replace(pod_settings(1), peers="cede-peers", first_port=1)
+    settings = replace(pod_settings(1), peers=service, first_port=1)
     return await peers.exchange(settings, Peer(3, address), OWN)
 
 
