@@ -199,5 +199,10 @@ def load_images(paths: Paths, name: str, keys: dict[str, str]) -> None:
         *node, "sh", "-c", "until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done"
     )
     for image in store.changed_images(image_record(paths, name), keys):
-        run_command(*node, "ctr", "-n", "k8s.io", "images", "import", store.archive(paths, image))
+        load = (*node, "ctr", "-n", "k8s.io", "images", "import", store.archive(paths, image))
+        try:
+            run_command(*load)
+        except Failure:
+            # containerd may collect a layer of an old image just before the new one uses it
+            run_command(*load)
     image_record(paths, name).write_text(json.dumps(keys))
