@@ -1,4 +1,4 @@
-"""Whether workers have the same dataset, told by a few of its samples.
+"""Whether workers have the same dataset, detected by a few of its samples.
 
 A script that splits or shuffles a `datasets.Dataset` without a seed has another one in every
 process. An index then means another sample on every worker.
@@ -17,8 +17,9 @@ def compute(dataset: Any) -> int:
 
     0 of all others, which may read files or draw random numbers for a sample.
     """
-    # Only a script that has imported the package can have such a dataset.
-    library = sys.modules.get("datasets")
+    # Only a script that has imported the package can have such a dataset. Scripts also have modules
+    # of their own that are called datasets.
+    library = sys.modules.get("datasets.arrow_dataset")
     if library is None or not isinstance(dataset, library.Dataset):
         return 0
     size = len(dataset)

@@ -1,4 +1,4 @@
-"""Told by a stand-in for the `datasets` package; tests/frameworks has the real one."""
+"""Tried with a stand-in for the `datasets` package; tests/frameworks has the real one."""
 
 import sys
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from elastic_runtime.data import samples_digest
 from elastic_runtime.data.samples_digest import SAMPLES
 
 Rows = list[dict[str, Any]]
+LIBRARY = "datasets.arrow_dataset"
 
 
 def _only(row: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class Dataset:
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(Dataset=Dataset))
+    monkeypatch.setitem(sys.modules, LIBRARY, SimpleNamespace(Dataset=Dataset))
 
 
 def numbered(numbers: Sequence[int]) -> Dataset:
@@ -96,5 +97,14 @@ def test_paths_of_files_do_not_count() -> None:
 
 def test_others_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert samples_digest.compute([1, 2]) == 0
-    monkeypatch.delitem(sys.modules, "datasets")
+    monkeypatch.delitem(sys.modules, LIBRARY)
     assert samples_digest.compute(numbered(ORDERED)) == 0
+
+
+@pytest.mark.parametrize("own", [SimpleNamespace(), SimpleNamespace(Dataset=list)])
+def test_a_script_may_have_a_module_of_its_own_called_datasets(
+    monkeypatch: pytest.MonkeyPatch, own: SimpleNamespace
+) -> None:
+    monkeypatch.delitem(sys.modules, LIBRARY)
+    monkeypatch.setitem(sys.modules, "datasets", own)
+    assert samples_digest.compute([1, 2]) == 0
