@@ -188,7 +188,9 @@ def amend(
             plan = claims.choose(preemptor)
             # a job that has ceded may shrink further, but is not stopped as well
             stops_again = any(t.stops and t.job.identity in uids for t in plan.targets)
+            if not plan.targets or stops_again:
+                continue
             spec = amended(cession.spec, plan, claims.alternatives(plan))
-            if plan.targets and not stops_again and len(spec.targets) <= MAX_TARGETS:
+            if len(spec.targets) <= MAX_TARGETS:
                 return AmendCession(cession.metadata.name, cession.metadata.resourceVersion, spec)
     return None
