@@ -16,10 +16,11 @@ def alternatives_of(cession: Cession) -> list[str]:
 
 def alternative_to(cession: Cession, uid: str) -> str:
     """The sentence about the target with this uid; empty if the Cession records none."""
-    for target in cession.spec.targets:
-        for alternative in cession.spec.alternatives:
-            if target.uid == alternative.spared == uid:
-                return _sentence(f"{target.namespace}/{target.name}", alternative)
+    # there are few alternatives, and may be many targets
+    for alternative in cession.spec.alternatives:
+        if alternative.spared == uid:
+            named = (f"{it.namespace}/{it.name}" for it in cession.spec.targets if it.uid == uid)
+            return next((_sentence(spared, alternative) for spared in named), "")
     return ""
 
 
