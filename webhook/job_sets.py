@@ -31,10 +31,8 @@ def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
     old_jobs = {str(item.get("name")): get_dict(item, "template") for item in _replicated(old)}
     for item in _replicated(job_set):
         job = get_dict(item, "template")
-        if old is None:
-            env = _choose(job_set, job, team)
-        else:
-            env = read_env(get_dict(old_jobs, str(item.get("name"))))
+        old_job = get_dict(old_jobs, str(item.get("name")))
+        env = _choose(job_set, job, team) if old is None else read_env(old_job)
         if env is None or not _starts_runtime(job):
             continue
         spec = get_dict(job, "spec")
@@ -46,7 +44,7 @@ def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
         if old is None:
             count_delays_per_index(spec)
         else:
-            keep_delays_per_index(spec, get_dict(old_jobs, str(item.get("name")), "spec"))
+            keep_delays_per_index(spec, get_dict(old_job, "spec"))
         prepare_pods(job, env)
         # otherwise the pods would have the JobSet's own, in which nobody looks for them
         ensure_dict(job_set, "spec", "network")["subdomain"] = PEERS_SERVICE
