@@ -11,6 +11,7 @@ from elastic_runtime.contract import Status
 from scheduler.leader_clock import LeaderClock
 from scheduler.progress_notes import MIN_INTERVAL_S, RETRY_S, Report
 from scheduler.progress_writer import ProgressWriter
+from tests.builders.shared_cluster import put_note
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
 
@@ -52,11 +53,6 @@ def noted(server: ApiServer, namespace: str = "research") -> Progress | None:
     return parse(config_map["data"][job_progress.KEY]) if config_map else None
 
 
-def put(server: ApiServer, text: str, namespace: str = "research") -> None:
-    metadata = {"name": names.PROGRESS, "namespace": namespace}
-    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
-
-
 async def test_what_runtimes_report_is_in_a_config_map_of_their_namespace(
     server: ApiServer,
 ) -> None:
@@ -89,9 +85,9 @@ async def test_the_config_map_goes_with_the_last_job(server: ApiServer) -> None:
 
 async def test_a_new_leader_continues_the_notes_of_the_last_one(server: ApiServer) -> None:
     saved = JobProgress(answered=5, step=4, saved_step=3, saved=77)
-    put(server, Progress({"uid-research": saved, "uid-gone": saved}).text())
-    put(server, Progress({"uid-gone": saved}).text(), "vision")
-    put(server, "what no scheduler wrote", "nlp")
+    put_note(server, "research", Progress({"uid-research": saved, "uid-gone": saved}).text())
+    put_note(server, "vision", Progress({"uid-gone": saved}).text())
+    put_note(server, "nlp", "what no scheduler wrote")
     lead = Lead()
     status = Status(step=5, durableStep=3)
     lead.reports = [Report(("research", "gpt"), "uid-research", status=status)]

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from cede.api import job_progress, names
+from cede.api import names
 from cede.api.job_progress import JobProgress, Progress
 from cede.api.objects import (
     ALLOCATIONS,
@@ -20,6 +20,7 @@ from cede.api.objects import (
     WORKLOADS,
 )
 from tests.builders.reports import stopping_cession
+from tests.builders.shared_cluster import put_note
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
@@ -91,11 +92,6 @@ async def test_jobs_are_shown_to_a_user_who_may_read_nothing_that_is_shared(
 
 
 # --- how far they are -----------------------------------------------------------------------------
-def put_progress(server: ApiServer, namespace: str, text: str) -> None:
-    metadata = {"name": names.PROGRESS, "namespace": namespace}
-    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
-
-
 GPT = Progress({"gpt": JobProgress(answered=1, step=1200, loss=2.5, saved_step=1180)}).text()
 
 
@@ -103,8 +99,8 @@ GPT = Progress({"gpt": JobProgress(answered=1, step=1200, loss=2.5, saved_step=1
 async def test_what_the_scheduler_noted_of_a_job_is_shown(
     server: ApiServer, cede: Run, place: list[str]
 ) -> None:
-    put_progress(server, "research", GPT)
-    put_progress(server, "vision", GPT)
+    put_note(server, "research", GPT)
+    put_note(server, "vision", GPT)
     _, text, errors = await cede("jobs", *place, "-o", "json")
     [row] = [row for row in json.loads(text) if row["name"] == "gpt"]
     assert (row["step"], row["loss"], row["saved_step"]) == (1200, 2.5, 1180)
@@ -114,7 +110,7 @@ async def test_what_the_scheduler_noted_of_a_job_is_shown(
 
 
 async def test_a_note_that_nobody_can_read_hides_no_job(server: ApiServer, cede: Run) -> None:
-    put_progress(server, "research", "step 12")
+    put_note(server, "research", "step 12")
     code, text, errors = await cede("jobs", "-A")
     assert (code, len(text.splitlines())) == (0, 3)
     assert errors == (
@@ -124,7 +120,7 @@ async def test_a_note_that_nobody_can_read_hides_no_job(server: ApiServer, cede:
 
 
 async def test_who_may_not_list_the_notes_sees_the_jobs(server: ApiServer, cede: Run) -> None:
-    put_progress(server, "research", GPT)
+    put_note(server, "research", GPT)
     path = CONFIG_MAPS.path(namespace="research")
     server.script("GET", path, refuses(403, "Forbidden"))
     _, text, errors = await cede("jobs", "-n", "research", "-o", "json")
