@@ -36,8 +36,10 @@ FILES = {
 }
 LABEL = "machine"
 SIZE = "16G"
-CHECKOUT = "/root/cede"
-CACHE = "/root/.cache/cede"
+HOME = "/root"
+"""Of root in the machine."""
+CHECKOUT = f"{HOME}/cede"
+CACHE = f"{HOME}/.cache/cede"
 
 
 @dataclass(frozen=True, slots=True)

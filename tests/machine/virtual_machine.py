@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import socket
 import subprocess
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from deploy.local.paths import Failure
 from deploy.local.shell import last_lines, report_progress, stage, wait_until
+from tests.harness.local_job import free_port
 from tests.machine.disk import LABEL, Disk
 
 MEMORY_MIB = 6144
@@ -196,9 +196,3 @@ def ssh_command(disk: Disk, port: int) -> tuple[str, ...]:
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     return ("ssh", "-F", "none", "-i", str(disk.key), "-p", str(port), *words, "root@127.0.0.1")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

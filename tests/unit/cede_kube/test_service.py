@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from cede.kube.lease import Stalled, Times
 from tests.fakes.api_faults import hangs, refuses
 from tests.fakes.api_server import ApiServer
 from tests.harness.fast_loop import fast
+from tests.harness.local_job import free_port
 
 
 def flags(*arguments: str) -> service.Flags:
@@ -249,9 +249,3 @@ async def requested(server: ApiServer, method: str, path: str, times: int = 1) -
     # no event tells of a request
     while server.requests.count((method, path)) < times:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
