@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from prometheus_client import Gauge
-
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.budget import noted_use
@@ -42,7 +40,7 @@ from cede.kube.client import Client
 from cede.kube.expectations import Expectations
 from cede.kueue_settings import config as kueue_config
 from cede.kueue_settings.config import KueueInstallation
-from quota_controller import leftovers
+from quota_controller import leftovers, metrics
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import ObjectId
@@ -73,9 +71,6 @@ POLICY: Key = ("", names.POLICY_NAME)
 
 IDLE_INTERVAL_S = 60.0
 RETRY_INTERVAL_S = 2.0
-SCHEDULER_LEADS = Gauge(
-    "cede_scheduler_leads", "1 while a scheduler leads and finishes passes; 0: Kueue preempts."
-)
 MAX_RETRY_INTERVAL_S = 32.0
 WATCHDOG_MARGIN_S = 0.1
 """A pass for the watchdog starts this long after its time, so that the time has passed for sure."""
@@ -231,7 +226,7 @@ class Controller:
     def _snapshot(self, now: float) -> Snapshot:
         self._observe_lease()
         leader, returning = self._leaders()
-        SCHEDULER_LEADS.set(bool(leader))
+        metrics.SCHEDULER_LEADS.set(bool(leader))
         policy = self.policies.get(POLICY)
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         return Snapshot(

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from prometheus_client import Gauge
-
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus
@@ -17,6 +15,7 @@ from cede.kube import events
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, Conflict, Invalid, NotFound
 from cede.kube.gather import gather_bounded
+from quota_controller import metrics
 from quota_controller.apply import RevertedEdit
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import SHARED, ObjectId
@@ -26,23 +25,6 @@ from quota_controller.status.allocation import allocation_statuses
 from quota_controller.status.policy import policy_status, unsynced_policy_status
 
 log = logging.getLogger("quota_controller")
-
-KUEUE_CONFIGURED = Gauge(
-    "cede_kueue_configured",
-    "0 while Kueue's settings are known not to be as the ClusterPolicy needs them.",
-)
-# without a policy nothing is known to be wrong
-KUEUE_CONFIGURED.set(1)
-BUDGET_HOURS = Gauge(
-    "cede_budget_hours",
-    "Budget of a team, in accelerator-hours a month, by limit: soft or hard.",
-    ["team", "limit"],
-)
-BUDGET_USED_HOURS = Gauge(
-    "cede_budget_used_hours",
-    "Accelerator-hours of this month that the ledger knows a team with a budget to have used.",
-    ["team"],
-)
 
 EDIT_EVENT_INTERVAL_S = 60.0
 """An object that is edited again and again has at most one event in this time."""
@@ -73,7 +55,7 @@ class StatusWriter:
     ) -> None:
         """Every status is as the plan says, and every reverted edit has an event at its owner."""
         self.has_waiting = False
-        _show_budgets(plan)
+        metrics.show(snapshot, plan)
         statuses = allocation_statuses(plan, snapshot, write_problems, now)
         await gather_bounded(
             self._write(ALLOCATIONS, allocation, statuses[allocation.metadata.name], now)
@@ -81,7 +63,7 @@ class StatusWriter:
         )
         status = policy_status(plan, snapshot, write_problems, now)
         kueue = condition(status.conditions, policy_conditions.KUEUE_CONFIGURED) if status else None
-        KUEUE_CONFIGURED.set(kueue is None or kueue["status"] != "False")
+        metrics.KUEUE_CONFIGURED.set(kueue is None or kueue["status"] != "False")
         if snapshot.policy and status:
             await self._write(POLICIES, snapshot.policy, status, now)
         await self._report_edits(snapshot, reverted_edits, now)
@@ -218,19 +200,6 @@ class StatusWriter:
                 now=now,
                 type_="Warning" if warning else "Normal",
             )
-
-
-def _show_budgets(plan: Plan) -> None:
-    """Only those that there are now."""
-    for gauge in (BUDGET_HOURS, BUDGET_USED_HOURS):
-        gauge.clear()
-    for team, use in plan.budgets.items():
-        if use.note:
-            BUDGET_USED_HOURS.labels(team).set(float(use.hours))
-        limits = {"soft": use.budget.softHours, "hard": use.budget.hardHours}
-        for limit, hours in limits.items():
-            if hours is not None:
-                BUDGET_HOURS.labels(team, limit).set(hours)
 
 
 def without_empty_maps(value: Any) -> Any:

@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from cede.api.alternative import How
 from cede.api.cession import ENDED, Cession, Target
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix
@@ -52,8 +54,9 @@ STAGE_SECONDS = Histogram(
 )
 TARGETS = Counter(
     "cede_targets_total",
-    "Targets that released capacity, by how: Shrink, Drain or Stop, and whether they ceded before.",
-    ["how", "ceded"],
+    "Targets that released capacity, by the queue that they ran in, by how: Shrink, Drain or Stop, "
+    "and whether they ceded before.",
+    ["queue", "how", "ceded"],
 )
 LOST_STEPS = Counter(
     "cede_lost_steps_total", "Unsaved steps of jobs that were stopped, as their Cessions record."
@@ -109,9 +112,12 @@ class CessionMetrics:
         self._at_stake: dict[str, _AtStake] = {}
         # by Cession: Unix seconds since when its guard has been admitted
         self._guarded_since: dict[str, float] = {}
+        # queues that have the series of their targets
+        self._counted = frozenset[str]()
 
     def note(self, current: Snapshot, now: float) -> None:
         """Counts what has happened since the last pass."""
+        self._begin_series(current)
         before = self._before
         self._before = {cession.metadata.name: cession for cession in current.cessions}
         if before is not None:
@@ -139,6 +145,13 @@ class CessionMetrics:
             gauge.set(0)
         for by_queue in (PENDING, ADMITTED):
             by_queue.clear()
+
+    def _begin_series(self, current: Snapshot) -> None:
+        """Queues that there are have the series of their targets."""
+        queues = current.quota.queues.keys()
+        for queue, how, ceded in product(queues - self._counted, get_args(How), ("true", "false")):
+            TARGETS.labels(queue, how, ceded)
+        self._counted |= queues
 
     def _note_guards(self, current: Snapshot, now: float) -> None:
         admitted = {guard.cession for guard in current.guards if guard.is_admitted}
@@ -176,7 +189,7 @@ class CessionMetrics:
         _observe_stage("released", new.cededTime, new.releasedTime)
         has_ceded = bool(new.cededTime)
         how = "Stop" if new.stopped else target.how
-        TARGETS.labels(how, str(has_ceded).lower()).inc()
+        TARGETS.labels(target.queue, how, str(has_ceded).lower()).inc()
         _count_work(new, self._at_stake.get(target.uid))
 
     def _now_at_stake(

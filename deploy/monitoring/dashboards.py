@@ -32,6 +32,9 @@ JOB = {
     "training_job": 'label_values(elastic_runtime_step{namespace="$namespace"}, training_job)',
 }
 CHOSEN_JOB = '{namespace="$namespace", training_job="$training_job"}'
+# a second replica of Kueue shows the same figures
+LEADER = 'replica_role!="follower"'
+GAVE = "Jobs that Cede shrank, drained or stopped, a day"
 CHOSEN_TEAM = '{cluster_queue="$team", resource="$resource"}'
 DASHBOARDS = {
     "cluster": Dashboard(
@@ -45,31 +48,49 @@ DASHBOARDS = {
                 "Borrowed, by team",
                 {"{{cluster_queue}}": 'cede:quota_borrowed{resource="$resource"}'},
             ),
+            Panel("Lent, by team", {"{{cluster_queue}}": 'cede:quota_lent{resource="$resource"}'}),
             Panel(
                 "Owned and not used: lent, or idle",
                 {
-                    "lent": 'sum(cede:quota_borrowed{resource="$resource"})',
-                    "idle": 'sum(cede:quota_owned{resource="$resource"}) '
-                    '- sum(cede:quota_used{resource="$resource"})',
+                    "lent": 'sum(cede:quota_lent{resource="$resource"})',
+                    "idle": 'sum(cede:quota_unused{resource="$resource"}) '
+                    '- sum(cede:quota_lent{resource="$resource"})',
                 },
             ),
+            Panel("Workloads that run", {"{{cluster_queue}}": "cede:workloads_running"}),
             Panel(
                 "Workloads that wait",
-                {"{{cluster_queue}}": "sum by (cluster_queue) (kueue_pending_workloads)"},
+                {
+                    "{{cluster_queue}}": "sum by (cluster_queue) "
+                    f"(kueue_pending_workloads{{{LEADER}}})"
+                },
             ),
             Panel(
                 "Jobs that wait or are stopped, by reason",
                 {"{{reason}}": "sum by (reason) (cede_waiting_jobs)"},
             ),
             Panel(
-                "Workloads that run",
-                {"{{cluster_queue}}": "sum by (cluster_queue) (kueue_admitted_active_workloads)"},
+                "Mean wait for quota, over a day",
+                {"{{cluster_queue}}": "cede:wait_seconds:mean1d"},
+                "s",
+            ),
+            Panel(
+                "Mean run time, over a day", {"{{cluster_queue}}": "cede:run_seconds:mean1d"}, "s"
+            ),
+            Panel(
+                GAVE,
+                {
+                    "{{queue}}: {{how}}": "sum by (queue, how) "
+                    "(increase(cede_targets_total[1d])) > 0"
+                },
             ),
             Panel(
                 "Workloads that Kueue preempted, a day",
                 {
+                    "of {{cluster_queue}}": "sum by (cluster_queue) "
+                    '(increase(kueue_evicted_workloads_total{reason="Preempted"}[1d]))',
                     "for {{preempting_cluster_queue}}": "sum by (preempting_cluster_queue) "
-                    "(increase(kueue_preempted_workloads_total[1d]))"
+                    "(increase(kueue_preempted_workloads_total[1d]))",
                 },
             ),
             Panel(
@@ -82,7 +103,11 @@ DASHBOARDS = {
                 "s",
             ),
             Panel(
-                "Use of the devices, where DCGM's exporter runs",
+                "Busy accelerators, by team, where DCGM's exporter runs",
+                {"{{cluster_queue}}": "cede:devices_busy"},
+            ),
+            Panel(
+                "Use of all devices, where DCGM's exporter runs",
                 {"all": "avg(DCGM_FI_DEV_GPU_UTIL)"},
                 "percent",
             ),
@@ -93,39 +118,39 @@ DASHBOARDS = {
         "Cede: team",
         (
             Panel(
-                "Owned, used, borrowed",
+                "Owned, used, borrowed, lent",
                 {
                     "owned": f"cede:quota_owned{CHOSEN_TEAM}",
                     "used": f"cede:quota_used{CHOSEN_TEAM}",
                     "borrowed": f"cede:quota_borrowed{CHOSEN_TEAM}",
+                    "lent": f"cede:quota_lent{CHOSEN_TEAM}",
+                },
+            ),
+            Panel(
+                "Used, and busy where DCGM's exporter runs",
+                {
+                    "used": f"cede:quota_used{CHOSEN_TEAM}",
+                    "busy": 'cede:devices_busy{cluster_queue="$team"}',
                 },
             ),
             Panel(
                 "Workloads",
                 {
-                    "run": 'sum(kueue_admitted_active_workloads{cluster_queue="$team"})',
-                    "wait": 'sum(kueue_pending_workloads{cluster_queue="$team"})',
+                    "run": 'cede:workloads_running{cluster_queue="$team"}',
+                    "wait": f'sum(kueue_pending_workloads{{cluster_queue="$team", {LEADER}}})',
                 },
             ),
             Panel(
-                "Mean wait for quota, over a day",
+                "Mean wait for quota, and mean run time, over a day",
                 {
-                    "mean": "sum(rate(kueue_quota_reserved_wait_time_seconds_sum"
-                    '{cluster_queue="$team"}[1d])) / sum(rate('
-                    'kueue_quota_reserved_wait_time_seconds_count{cluster_queue="$team"}[1d]))'
+                    "wait": 'cede:wait_seconds:mean1d{cluster_queue="$team"}',
+                    "run": 'cede:run_seconds:mean1d{cluster_queue="$team"}',
                 },
                 "s",
             ),
             Panel(
-                # Little's law: the mean number that runs is the rate at which they end, times
-                # their mean run time
-                "Mean run time, over a day",
-                {
-                    "mean": "sum(avg_over_time(kueue_admitted_active_workloads"
-                    '{cluster_queue="$team"}[1d])) / sum(rate('
-                    'kueue_finished_workloads_total{cluster_queue="$team"}[1d]))'
-                },
-                "s",
+                GAVE,
+                {"{{how}}": 'sum by (how) (increase(cede_targets_total{queue="$team"}[1d]))'},
             ),
             Panel(
                 "Evictions, a day",

@@ -11,6 +11,13 @@ SCHEMA_VERSION = 41
 # Of Grafana's grid of 24 columns.
 WIDTH = 12
 HEIGHT = 8
+# The curve is the trend; the table has what holds now, and the mean of the chosen time.
+LEGEND = {
+    "displayMode": "table",
+    "placement": "bottom",
+    "showLegend": True,
+    "calcs": ["lastNotNull", "mean"],
+}
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -62,6 +69,7 @@ def _panel(index: int, panel: Panel) -> Json:
         "datasource": DATASOURCE,
         "gridPos": place,
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": LEGEND},
         "targets": targets,
     }
 

@@ -150,12 +150,12 @@ def job_set_of(job: Json) -> Json:
     }
 
 
-def sleeper(namespace: str, name: str, accelerators: int) -> Json:
-    """A Job that does nothing."""
+def sleeper(namespace: str, name: str, accelerators: int, seconds: int = 3600) -> Json:
+    """A Job that does nothing for so long."""
     container = {
         "name": "sleep",
         "image": IMAGE,
-        "command": ["python", "-c", "import time; time.sleep(3600)"],
+        "command": ["python", "-c", f"import time; time.sleep({seconds})"],
         "resources": {"limits": {names.GPU: str(accelerators)}},
     }
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}

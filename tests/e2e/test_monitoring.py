@@ -30,7 +30,9 @@ pytestmark = [
 Cluster = Any
 WITHOUT_DATA = {
     "DCGM_FI_DEV_GPU_UTIL": "there is no GPU, and no exporter",
+    "cede:devices_busy": "the same",
     "kueue_preempted_workloads_total": "while Cede leads, Kueue preempts nothing",
+    'reason="Preempted"': "the same",
     "cede_cache_unreadable_objects": "everything can be read",
     "cede_failed_passes_total": "no pass fails",
 }
@@ -48,12 +50,17 @@ LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 @pytest.fixture(scope="module")
 def prometheus(teams: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """It has seen an elastic job that gave half of its pods back, a job that was stopped by hand
-    and one that has ended."""
+    and jobs of both teams that have ended."""
     gpt = Training(teams, RESEARCH, "gpt")
     with scraping(teams, tmp_path_factory.mktemp("prometheus")) as running:
         create(teams, sleeper(RESEARCH, "stopped", 1))
         teams.until(lambda: runs(teams, RESEARCH, "stopped"), "the other job to run", 90)
         stop(teams, "stopped")
+        # Prometheus does not see the first one that ends: its series begins at 1
+        for name, seconds in (("first", 5), ("second", 10)):
+            create(teams, sleeper(RESEARCH, name, 1, seconds))
+        ended = ("-n", RESEARCH, "--for=condition=Complete", "--timeout=180s")
+        teams.kubectl("wait", "job/first", "job/second", *ended)
         # it ends by itself
         teams.kubectl("apply", "-f", str(EXAMPLES / "claim.yaml"))
         done = ("job/inference", "-n", "vision", "--for=condition=Complete", "--timeout=180s")
@@ -141,6 +148,22 @@ def test_the_figures_of_a_team_are_those_of_its_queue(
         return True
 
     teams.until(halves, "both halves to be used", 60)
+
+
+def test_the_past_shows_who_lent_and_who_gave(prometheus: Prometheus) -> None:
+    lent = f'cede:quota_lent{{cluster_queue="{CLAIM[0]}", resource="{names.GPU}"}}'
+    (most,) = prometheus.query(f"max_over_time({lent}[1h])")
+    assert float(most["value"][1]) == 4, "gpt trained on the half of the other team"
+    gave = prometheus.query(f'cede_targets_total{{queue="{RESEARCH}"}} > 0')
+    assert {(series["metric"]["how"], series["metric"]["ceded"]) for series in gave} == {
+        ("Shrink", "true")
+    }
+
+
+def test_a_namespace_is_that_of_its_team(prometheus: Prometheus) -> None:
+    teams = prometheus.query("cede_team_info and on (namespace, pod) cede_leading == 1")
+    spaces = {series["metric"]["queue"]: series["metric"]["team_namespace"] for series in teams}
+    assert spaces.items() >= {RESEARCH: RESEARCH, CLAIM[0]: CLAIM[0]}.items()
 
 
 def test_every_rule_can_be_evaluated_and_no_grave_alert_fires(prometheus: Prometheus) -> None:

@@ -8,10 +8,15 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, get_args
 
+from annotated_types import MaxLen
 from prometheus_client import REGISTRY
+from pydantic import BaseModel
 
 from cede.api import objects
-from cede.api.cession import ENDED, Target
+from cede.api.allocation import AllocationSpec
+from cede.api.alternative import How
+from cede.api.cession import ENDED
+from cede.api.instance_type import InstanceType
 from cede.api.objects import Kind
 from cede.api.reasons import CessionReason
 from cede.api.wait_reasons import WaitReason
@@ -35,12 +40,26 @@ class GrowsWith(StrEnum):
 
 
 @dataclass(frozen=True)
+class ForEach:
+    """For each value of what the metric grows with, at most so many."""
+
+    most: int
+    why: str
+
+
+@dataclass(frozen=True)
 class Fixed:
     """All values are in the code."""
 
     values: Collection[str]
     # what they are, and the table has their number; empty: the table names them
     what: str = ""
+
+
+def _most_of(model: type[BaseModel], field: str) -> int:
+    """How many entries the API server accepts."""
+    (limit,) = (entry for entry in model.model_fields[field].metadata if isinstance(entry, MaxLen))
+    return int(limit.max_length)
 
 
 KINDS = {kind.plural for kind in vars(objects).values() if isinstance(kind, Kind)}
@@ -51,7 +70,10 @@ ROUTES = {
     for module in (server, people_access)
     for route in re.findall(r"web\.(?:get|post)\((.+?), self", inspect.getsource(module))
 }
-BOUNDS: Mapping[tuple[str, str], Fixed | GrowsWith] = {
+TYPES_OF_A_TEAM = _most_of(AllocationSpec, "quotas")
+# an accelerator, its partitions; CPU and memory of all types are the same resources
+RESOURCES_OF_A_TEAM = TYPES_OF_A_TEAM * (1 + _most_of(InstanceType, "partitions")) + 2
+BOUNDS: Mapping[tuple[str, str], Fixed | GrowsWith | ForEach] = {
     ("cede_admitted_workloads", "queue"): GrowsWith.TEAMS,
     ("cede_budget_hours", "limit"): Fixed(("soft", "hard")),
     ("cede_budget_hours", "team"): GrowsWith.TEAMS,
@@ -71,6 +93,12 @@ BOUNDS: Mapping[tuple[str, str], Fixed | GrowsWith] = {
         ERRORS, "classes of errors for what the API server answers, and that of a fault"
     ),
     ("cede_kept_accelerator_seconds_total", "resource"): GrowsWith.TYPES,
+    ("cede_lent_quota", "queue"): GrowsWith.TEAMS,
+    ("cede_lent_quota", "resource"): ForEach(
+        RESOURCES_OF_A_TEAM,
+        "for each team the resources of its instance types: an allocation has at most "
+        f"{TYPES_OF_A_TEAM} types",
+    ),
     ("cede_lost_accelerator_seconds_total", "resource"): GrowsWith.TYPES,
     ("cede_pass_seconds", "part"): Fixed(("snapshot", "plan", "actions")),
     ("cede_pending_workloads", "queue"): GrowsWith.TEAMS,
@@ -81,9 +109,10 @@ BOUNDS: Mapping[tuple[str, str], Fixed | GrowsWith] = {
         ("performed", "queued", "outdated", "refused")
     ),
     ("cede_targets_total", "ceded"): Fixed(("true", "false")),
-    ("cede_targets_total", "how"): Fixed(
-        {"Stop", *get_args(Target.model_fields["how"].annotation)}
-    ),
+    ("cede_targets_total", "how"): Fixed({*get_args(How)}),
+    ("cede_targets_total", "queue"): GrowsWith.TEAMS,
+    ("cede_team_info", "queue"): GrowsWith.TEAMS,
+    ("cede_team_info", "team_namespace"): ForEach(1, "for each team its namespace"),
     ("cede_waiting_jobs", "reason"): Fixed([*WaitReason], "reasons of `cede explain`"),
     ("cede_webhook_answers_total", "answer"): Fixed(("allowed", "refused", "malformed")),
     ("cede_webhook_answers_total", "path"): Fixed((MUTATE, VALIDATE)),
@@ -134,9 +163,11 @@ def label_table() -> str:
     return "\n".join(["| label | its values |", "|---|---|", *rows])
 
 
-def _described(bound: Fixed | GrowsWith) -> str:
+def _described(bound: Fixed | GrowsWith | ForEach) -> str:
     if isinstance(bound, GrowsWith):
         return bound
+    if isinstance(bound, ForEach):
+        return bound.why
     if not bound.what:
         return _quoted(sorted(bound.values))
     return f"{len(bound.values)} {bound.what}"

@@ -6,7 +6,8 @@ from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, POLI
 from cede.kueue_settings import config as kueue_config
 from cede.kueue_settings.config import CONFIG_KEY
 from quota_controller.controller import RETRY_INTERVAL_S
-from quota_controller.status_writer import KUEUE_CONFIGURED, without_empty_maps
+from quota_controller.metrics import KUEUE_CONFIGURED
+from quota_controller.status_writer import without_empty_maps
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.harness.quota_controller import condition_of, existing, filled, put_allocation

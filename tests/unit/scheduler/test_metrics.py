@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from prometheus_client import REGISTRY
 
+from cede.api.alternative import How
 from cede.api.cession import ENDED, Cession
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionReason
@@ -141,9 +143,29 @@ def test_work_of_a_job_that_is_stopped_is_lost_as_its_cession_records(
 
 def test_of_a_job_whose_loss_nobody_knows_only_the_stop_counts() -> None:
     lost = value("cede_lost_accelerator_seconds_total", resource=GPU)
-    stops = value("cede_targets_total", how="Stop", ceded="false")
+    stops = value("cede_targets_total", queue="research", how="Stop", ceded="false")
     note(cession(how="Stop"), UNKNOWN, runtime=None)
     assert (lost(), stops()) == (0, 1)
+
+
+def test_targets_are_counted_by_the_team_that_gave() -> None:
+    shrunk = value("cede_targets_total", queue="research", how="Shrink", ceded="true")
+    stopped = value("cede_targets_total", queue="research", how="Stop", ceded="false")
+    others = value("cede_targets_total", queue="vision", how="Shrink", ceded="true")
+    note(ASKED, CEDED, RELEASED, COMPLETED)
+    note(cession(how="Stop"), STOPPED)
+    assert (shrunk(), stopped(), others()) == (1, 1, 0)
+
+
+def test_every_queue_has_the_series_of_its_targets_before_the_first_one() -> None:
+    """Prometheus sees no increase in a series that begins at 1."""
+    quota = snapshot().quota
+    new = replace(quota, queues={**quota.queues, "speech": quota.queues["vision"]})
+    CessionMetrics().note(replace(snapshot(), quota=new), NOW)
+    for how in get_args(How):
+        for ceded in ("true", "false"):
+            labels = {"queue": "speech", "how": how, "ceded": ceded}
+            assert REGISTRY.get_sample_value("cede_targets_total", labels) == 0, labels
 
 
 def test_guards_are_counted_while_they_are_admitted_and_timed_at_their_end() -> None:
