@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, inspect, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from cede.api.audit_chain import AuditRecord, Head, complaint
@@ -50,16 +50,27 @@ class Overtaken(DatabaseError):
 
 
 def open_books(database: Database, now: int) -> Books:
-    """The books; if there are none, they begin at `now`."""
-    with database.transaction() as connection:
-        Base.metadata.create_all(connection)
-        if connection.execute(select(Book.id)).scalar_one_or_none() is None:
+    """The books; if there are none, they begin at `now`. Tables of an earlier version are upgraded
+    to this one."""
+    with database.exclusive() as connection:
+        if not _has_books(connection):
+            Base.metadata.create_all(connection)
             row = {"id": 1, "schema": SCHEMA, "began": now, "written": now}
             connection.execute(insert(Book), row)
+        elif connection.execute(select(Book.schema)).scalar_one() < SCHEMA:
+            # alembic takes 12 MiB of memory, and only an upgrade needs it
+            from ledger import migrations
+
+            migrations.upgrade(connection, migrations.MIGRATIONS)
         database.check_schema(connection)
     while (opened := _read_or_catch_up(database)) is None:
         pass
     return opened
+
+
+def _has_books(connection: Connection) -> bool:
+    has_tables = inspect(connection).has_table(Book.__tablename__)
+    return has_tables and connection.execute(select(Book.id)).scalar_one_or_none() is not None
 
 
 def _read_or_catch_up(database: Database) -> Books | None:
@@ -116,11 +127,12 @@ def read_audit(database: Database) -> Generator[AuditRecord, None, None]:
 
 
 def add(database: Database, batch: Batch) -> None:
-    """Raises Overtaken if the books do not end where the batch begins."""
+    """Raises Overtaken if the books do not end where the batch begins, or were upgraded."""
     entries = batch.entries
     with database.transaction() as connection:
         # the first statement locks the row, so that of two processes only one goes on
-        written = update(Book).where(Book.written == batch.since).values(written=batch.until)
+        is_ours = (Book.written == batch.since, Book.schema == SCHEMA)
+        written = update(Book).where(*is_ours).values(written=batch.until)
         if connection.execute(written).rowcount != 1:
             raise Overtaken(
                 f"{database.name}: another process writes too: give each ledger its own database"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, create_engine, event, make_url, select
+from sqlalchemy import Connection, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from ledger.tables import SCHEMA, Book
@@ -13,6 +13,8 @@ LOCK_TIMEOUT_S = 1
 """No pass waits longer for a database that somebody else has locked."""
 ANSWER_TIMEOUT_S = 5
 """No pass waits longer for a server that does not answer."""
+OPENING_LOCK = 0x63656465
+"""The number of an advisory lock of PostgreSQL; any that others do not use."""
 CURES = {
     "disk is full": "make room on its volume; nothing is lost while the ledger runs",
     "locked": "end the other program that has it open; nothing is lost while the ledger runs",
@@ -89,6 +91,18 @@ class Database:
             raise DatabaseError(f"{self.name}: {reason}: {cure or 'see its own log'}") from error
 
     @contextmanager
+    def exclusive(self) -> Iterator[Connection]:
+        """A transaction of which there is one at a time, in which also tables are changed: other
+        processes that open the books wait, or give up."""
+        with self.transaction() as connection:
+            if self.dialect == "sqlite":
+                # without it, the driver begins a transaction only before rows are written
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.execute(select(func.pg_advisory_xact_lock(OPENING_LOCK)))
+            yield connection
+
+    @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction on tables that this version wrote."""
         with self.transaction() as connection:
@@ -101,9 +115,15 @@ class Database:
         if schema is None:
             raise DatabaseError(f"{self.name}: it is empty: start `python -m ledger`")
         if schema != SCHEMA:
+            cure = "start `python -m ledger` of this version, which changes them"
+            if schema > SCHEMA:
+                cure = (
+                    "run the version of Cede that wrote them, or a newer one; or restore a backup "
+                    "from before its start"
+                )
             raise DatabaseError(
                 f"{self.name}: its tables have version {schema}, and this program has {SCHEMA}: "
-                f"run the version of Cede that wrote them, or a newer one"
+                f"{cure}"
             )
 
 

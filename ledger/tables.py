@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 from sqlalchemy import BigInteger, Boolean, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA = 1
-"""Raised with every change of a table: see decision 21."""
+SCHEMA = 2
+"""The version of all tables. Every change of them, also a new table, is the next version, to which
+a migration in ledger.migrations leads."""
 
 
 class Base(DeclarativeBase):
@@ -23,7 +24,8 @@ class Daily:
 
 
 class Book(Base):
-    """One row: how far the entries go. Times are microseconds since 1970."""
+    """One row: how far the entries go. Times are microseconds since 1970. Every version reads `id`
+    and `schema`, so these two stay as they are."""
 
     __tablename__ = "book"
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)

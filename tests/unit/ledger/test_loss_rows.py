@@ -75,6 +75,7 @@ def without_losses(connection: Connection) -> None:
     """As a version leaves it that does not know them."""
     connection.exec_driver_sql("DROP TABLE target_losses")
     connection.exec_driver_sql("DROP TABLE loss_book")
+    connection.exec_driver_sql("UPDATE book SET schema = 1")
 
 
 @pytest.mark.parametrize("known", [0, 4])
