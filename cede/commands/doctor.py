@@ -22,7 +22,8 @@ from cede.kube.failures import failure_sentence
 from cede.kube.server_version import read_kubernetes
 from cede.kueue_settings import config
 from cede.reading.reader import read_leases
-from cede.report.installation import (
+from cede.report.installation import findings
+from cede.report.installation_facts import (
     ADDITIONS,
     COMPONENTS,
     CRDS,
@@ -109,6 +110,7 @@ async def _read(client: "HttpClient") -> Installation:
         policy=await _policy(client, errors),
         deployments=deployments,
         leases=leases,
+        team_namespaces=await _team_namespaces(client),
         webhook_ca_end=await _or_unread(_webhook_ca_end(client)),
         guards=await _labelled(client, objects.CLUSTER_QUEUES, names.GUARD),
         stopped=await _labelled(client, objects.WORKLOADS, names.STOPPED_FOR),
@@ -180,6 +182,11 @@ async def _ledger_lease(client: "HttpClient") -> dict[str, Lease | None]:
 async def _deployment(client: "HttpClient", name: str) -> Deployment | Unread:
     key = (names.SYSTEM_NAMESPACE, name)
     return await _or_unread(client.get(objects.DEPLOYMENTS, Deployment, key))
+
+
+async def _team_namespaces(client: "HttpClient") -> list[MetadataOnly] | Unread:
+    answer = await _or_unread(client.list(objects.NAMESPACES, MetadataOnly, labels=names.TEAM))
+    return answer if isinstance(answer, Unread) else answer[0]
 
 
 async def _labelled(client: "HttpClient", kind: Kind, label: str) -> list[MetadataOnly]:

@@ -14,12 +14,13 @@ from cede.api.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
+    NAMESPACES,
     POLICIES,
     Json,
 )
 from cede.commands.doctor import NEEDED_KINDS, ca_end
 from cede.kueue_settings.config import CONFIG_KEY, CONFIG_MAP, DEPLOYMENT
-from cede.report.installation import ADDITIONS, COMPONENTS
+from cede.report.installation_facts import ADDITIONS, COMPONENTS
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
@@ -72,6 +73,11 @@ def bundle(issued: float) -> str:
 def put_webhook(server: ApiServer) -> None:
     webhooks = [{"name": "jobs.cede.dev", "clientConfig": {"caBundle": bundle(time.time())}}]
     server.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}, "webhooks": webhooks})
+
+
+async def findings(cede: Run) -> list[Json]:
+    _, text, _ = await cede("doctor", "-o", "json")
+    return list(json.loads(text))
 
 
 async def test_an_installation_is_checked_and_nothing_is_written(
@@ -143,6 +149,17 @@ async def test_the_ledger_and_the_page_are_checked_where_they_are_deployed(
     assert [states[name] for name in ADDITIONS] == ["ok", "ok"]
     # no ledger has ever led here
     assert states["lease cede-ledger"] == "WRONG"
+
+
+async def test_a_team_in_a_namespace_of_controllers_is_wrong(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    for name, labels in (("vision", {names.TEAM: "v"}), ("kubeflow", {names.TEAM: "k"}), ("x", {})):
+        server.put(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    results = await findings(cede)
+    [result] = [item for item in results if item["subject"] == "namespaces of teams"]
+    assert result["state"] == "WRONG"
+    assert result["message"].startswith("kubeflow: ")
 
 
 async def test_a_cluster_without_kueue_is_wrong(server: ApiServer, cede: Run) -> None:
