@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cede.api import names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
+from cede.api.crd_definition import definition, missing_fields
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import Json, Key, Kind, Meta
 from cede.api.policy import ClusterPolicy
@@ -31,7 +32,6 @@ from cede.report.installation_facts import (
     Installation,
     State,
     Unread,
-    findings,
 )
 from cede.report.text import table
 
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from cede.kube.client import HttpClient
 
 T = TypeVar("T")
+CUSTOM_RESOURCES = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
 NEEDED_KINDS = (
     *(objects.POLICIES, objects.ALLOCATIONS, objects.CESSIONS),
     *(objects.WORKLOADS, objects.CLUSTER_QUEUES, objects.LOCAL_QUEUES),
@@ -92,7 +99,7 @@ async def _read(client: "HttpClient") -> Installation:
     missing = tuple(kind for kind, result in kinds.items() if result is Unread.MISSING)
     unread = tuple(kind for kind, result in kinds.items() if result is Unread.FORBIDDEN)
     if set(CRDS) <= set(missing):
-        return Installation(known, kueue, missing, unread, settings, guards)
+        return Installation(known, kueue, missing, unread, {}, settings, guards)
     errors = list[Unreadable]()
     deployments = {name: await _deployment(client, name) for name in (*COMPONENTS, *ADDITIONS)}
     leases = await read_leases(client)
@@ -105,6 +112,7 @@ async def _read(client: "HttpClient") -> Installation:
         kueue,
         missing,
         unread,
+        await _dropped_fields(client),
         settings,
         guards,
         policy=await _policy(client, errors),
@@ -135,6 +143,18 @@ async def _discovered(client: "HttpClient", kind: Kind) -> Unread | None:
         return answer
     served = {resource["kind"] for resource in answer["resources"]}
     return None if kind.kind in served else Unread.MISSING
+
+
+async def _dropped_fields(client: "HttpClient") -> dict[str, list[str]]:
+    """None of a kind whose definition may not be read."""
+    dropped = {}
+    for model in (ClusterPolicy, ComputeAllocation, Cession):
+        wanted = definition(model)
+        served = await _raw(client, CUSTOM_RESOURCES, ("", wanted["metadata"]["name"]))
+        fields = [] if isinstance(served, Unread) else missing_fields(wanted, served)
+        if fields:
+            dropped[model.CRD.kind.kind] = fields
+    return dropped
 
 
 async def _policy(client: "HttpClient", unreadable: list[Unreadable]) -> ClusterPolicy | Unread:

@@ -166,16 +166,25 @@ class Watches:
             for key, progress in notes.items()
             if progress is None
         ]
-        return written_by_others + [
-            # a cache keeps the text of the error, which begins with its status
-            UnreadObject(
-                cache.kind.plural,
-                key[0],
-                failure_sentence(Unreadable(reason.partition(": ")[2], key)),
-            )
-            for cache in self._all()
-            for key, reason in cache.unreadable.items()
+        written_in_part = [
+            UnreadObject(plural, key[0], progress.left_out_sentence(key[0]))
+            for key, progress in notes.items()
+            if progress and progress.left_out
         ]
+        return (
+            written_by_others
+            + written_in_part
+            + [
+                # a cache keeps the text of the error, which begins with its status
+                UnreadObject(
+                    cache.kind.plural,
+                    key[0],
+                    failure_sentence(Unreadable(reason.partition(": ")[2], key)),
+                )
+                for cache in self._all()
+                for key, reason in cache.unreadable.items()
+            ]
+        )
 
     def _hidden_namespaces(self) -> frozenset[str]:
         if not self._rights_known or EVERYWHERE in self._jobs:

@@ -8,6 +8,8 @@ import pytest
 from aiohttp import web
 
 from cede.api import names
+from cede.api.cession import Cession
+from cede.api.crd_definition import definition
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
@@ -18,7 +20,8 @@ from cede.api.objects import (
     POLICIES,
     Json,
 )
-from cede.commands.doctor import NEEDED_KINDS, ca_end
+from cede.api.policy import ClusterPolicy
+from cede.commands.doctor import CUSTOM_RESOURCES, NEEDED_KINDS, ca_end
 from cede.kueue_settings.config import CONFIG_KEY, CONFIG_MAP, DEPLOYMENT
 from cede.report.installation_facts import ADDITIONS, COMPONENTS
 from tests.fakes.api_faults import refuses
@@ -149,6 +152,24 @@ async def test_the_ledger_and_the_page_are_checked_where_they_are_deployed(
     assert [states[name] for name in ADDITIONS] == ["ok", "ok"]
     # no ledger has ever led here
     assert states["lease cede-ledger"] == "WRONG"
+
+
+async def test_a_crd_of_an_older_version_is_wrong(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    for model in (ClusterPolicy, Cession):
+        server.put(CUSTOM_RESOURCES, definition(model))
+    states = {item["subject"]: item["state"] for item in await findings(cede)}
+    assert states["CRDs"] == "ok"
+    old = definition(Cession)
+    [version] = old["spec"]["versions"]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    del status["targets"]["items"]["properties"]["completed"]
+    server.put(CUSTOM_RESOURCES, old)
+    tell_about_itself(server)
+    [result] = [item for item in await findings(cede) if item["subject"] == "CRDs"]
+    assert result["state"] == "WRONG"
+    assert "of Cession the API server drops status.targets.completed: `" in result["message"]
 
 
 async def test_a_team_in_a_namespace_of_controllers_is_wrong(server: ApiServer, cede: Run) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cede.api.job_progress import Progress
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
@@ -126,6 +127,14 @@ async def test_a_note_that_nobody_can_read_is_named_and_hides_no_job(server: Api
     assert any(row["namespace"] == "research" for row in page["jobs"].values())
     attention = page["cluster"]["cluster"]["attention"]
     assert any("ConfigMap research/cede-progress" in sentence for sentence in attention)
+
+
+async def test_jobs_that_found_no_room_in_the_note_are_counted(server: ApiServer) -> None:
+    put_note(server, "research", Progress(left_out=37).text())
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    attention = page["cluster"]["cluster"]["attention"]
+    assert any("research: how far 37 jobs are is not known" in sentence for sentence in attention)
 
 
 async def test_the_jobs_of_a_team_that_is_new_are_read(server: ApiServer) -> None:

@@ -23,7 +23,6 @@ from cede.report.installation_facts import (
     Installation,
     State,
     Unread,
-    findings,
 )
 from tests.builders.reports import LEASE, LEASES, policy, stopping_cession
 from tests.paths import TREE
@@ -113,6 +112,17 @@ def test_kueues_settings_are_checked_before_there_is_a_policy(
     result = finding("Kueue's settings", policy=Unread.MISSING, kueue_settings=settings)
     assert result.state is state
     assert message in result.message
+
+
+def test_crds_that_are_older_than_the_command_are_named_with_what_they_drop() -> None:
+    dropped = {"Cession": ["status.targets.completed", "status.targets.unsaved"]}
+    result = finding("CRDs", dropped_fields=dropped)
+    assert (result.state, result.message) == (
+        State.WRONG,
+        "they are older than this command: of Cession the API server drops "
+        "status.targets.completed, status.targets.unsaved: `kubectl apply --server-side -k "
+        "deploy/overlays/production`",
+    )
 
 
 def test_a_kueue_that_is_too_old_is_wrong_once() -> None:
