@@ -14,11 +14,11 @@ def test_who_waits_for_the_lock_says_so_and_goes_on_when_it_is_free(
 ) -> None:
     paths = Paths(tmp_path)
     lines: list[str] = []
-    told, entered = threading.Event(), threading.Event()
+    waits, entered = threading.Event(), threading.Event()
 
     def report(line: str) -> None:
         lines.append(line)
-        told.set()
+        waits.set()
 
     monkeypatch.setattr("deploy.local.cluster.report_progress", report)
 
@@ -30,7 +30,7 @@ def test_who_waits_for_the_lock_says_so_and_goes_on_when_it_is_free(
     with exclusive(paths):
         assert not lines
         waiting.start()
-        assert told.wait(10)
+        assert waits.wait(10)
         assert not entered.is_set()
     waiting.join(10)
     assert entered.is_set()
