@@ -61,7 +61,7 @@ def taken_back(workload: Workload, spared_until: float, index: Index) -> When:
     policy = index.snapshot.policy
     if policy is None or not leads(index.snapshot, index.now):
         return When(unknown=NOBODY_KNOWN)
-    if not _is_first(workload, index):
+    if not is_first(workload, index):
         return When(unknown=NOT_FIRST)
     begins = max(order_time(workload), spared_until) + BEGINS_S
     if begins < index.now:
@@ -69,8 +69,9 @@ def taken_back(workload: Workload, spared_until: float, index: Index) -> When:
     return When(estimate(TAKE_BACK, latest=begins + policy.spec.preemption.graceSeconds))
 
 
-def _is_first(workload: Workload, index: Index) -> bool:
-    """Of those in its queue that may ever be admitted."""
+def is_first(workload: Workload, index: Index) -> bool:
+    """Whether Kueue and the scheduler try it before all others of its queue that may ever be
+    admitted."""
 
     def compute() -> str:
         rest = (item for item in pending if not _is_hopeless(item))
@@ -96,7 +97,7 @@ def when_jobs_end(
     others; or so much is idle that the team may borrow it."""
     snapshot = index.snapshot
     policy = snapshot.policy
-    if not _is_first(workload, index):
+    if not is_first(workload, index):
         return When(unknown=NOT_FIRST)
     knows_others = snapshot.knows(WORKLOADS) and snapshot.knows(COHORTS)
     room = _Room(quota, lack, index)

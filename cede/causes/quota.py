@@ -122,20 +122,24 @@ def _own_jobs_use_it(
     allocation = index.allocations.get(quota.team)
     may_preempt = allocation is None or allocation.spec.preemptOwnTasks == "LowerPriority"
     may_tell = index.snapshot.knows(ALLOCATIONS) and allocation is not None
-    if starts and may_preempt and may_tell:
+    has_used_budget = allocation is not None and allocation.used_budget is not None
+    is_over_budget = has_used_budget and quota.borrowed > 0
+    needed = quota.used + asked - quota.nominal
+    suffices = _lower_jobs_use(workload, lack, quota.team, index) >= needed
+    if starts and may_preempt and may_tell and suffices:
         obstacles = list(why_no_take_back(workload, starts, index))
         yield from obstacles
-        needed = quota.used + asked - quota.nominal
-        gives = _lower_jobs_use(workload, lack, quota.team, index) >= needed
-        if gives and not (obstacles or index.open_cession(workload)):
+        if not (obstacles or is_over_budget or index.open_cession(workload)):
             when = taken_back(workload, spared_until(workload, starts, index), index)
     rule = "none of them has lower priority"
-    if starts and allocation and allocation.used_budget and quota.borrowed:
+    if starts and is_over_budget:
         rule = "the team has used its hard budget, and none of them ends for that"
     elif starts:
         rule = "jobs of lower priority among them"
         if may_tell and not may_preempt:
             rule = "the team's preemptOwnTasks is Never, so none of them gives way"
+        elif not suffices:
+            rule = "those of lower priority among them use too little to make room"
     holders = job_holders(quota.team, flavor, resource, OWN, index)
     yield Cause(
         WaitReason.OWN_TEAM_USES_QUOTA,
@@ -150,10 +154,13 @@ def _own_jobs_use_it(
 
 def _lower_jobs_use(workload: Workload, lack: Lack, team: str, index: Index) -> int:
     """What jobs of the team with lower priority use."""
-    lower = (
-        job for job in index.admitted.get(team, ()) if job.spec.priority < workload.spec.priority
-    )
-    return sum(used_by(job, lack.flavor, lack.resource) for job in lower)
+    priority = workload.spec.priority
+
+    def compute() -> int:
+        lower = (job for job in index.admitted.get(team, ()) if job.spec.priority < priority)
+        return sum(used_by(job, lack.flavor, lack.resource) for job in lower)
+
+    return index.once(("lower", team, priority, lack.flavor, lack.resource), compute)
 
 
 def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, when: When, index: Index) -> Cause:

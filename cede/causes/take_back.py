@@ -10,10 +10,13 @@ from cede.api.kueue import Workload
 from cede.api.objects import POLICIES, condition, unix, unix_or_zero
 from cede.api.reasons import CessionPhase, LeaderReason
 from cede.api.wait_reasons import WaitReason
+from cede.causes.admission_time import NOT_FIRST, is_first
 from cede.causes.facts import Cause, estimate
 from cede.causes.index import Index, order_time
 from cede.causes.snapshot import leads
 from cede.causes.workload_state import true_condition
+
+MIN_RUNTIME = "minRuntimeSeconds and graceSeconds of the policy"
 
 
 @dataclass(frozen=True)
@@ -113,14 +116,14 @@ def _min_runtime(workload: Workload, starts: Starts | None, index: Index) -> Cau
     # then they have their grace
     latest = _old_enough(workload, starts.last, starts, min_runtime_s)
     latest += policy.spec.preemption.graceSeconds
+    is_next = is_first(workload, index)
     or_it_waited = "" if starts.of_own_team else ", or until this one has waited for as long"
     return Cause(
         WaitReason.MIN_RUNTIME,
         f"All jobs that could give have run for less than {min_runtime_s} s, and are spared until "
         f"then{or_it_waited}.",
-        estimate=estimate(
-            "minRuntimeSeconds and graceSeconds of the policy", earliest=earliest, latest=latest
-        ),
+        estimate=estimate(MIN_RUNTIME, earliest=earliest, latest=latest) if is_next else None,
+        no_estimate="" if is_next else NOT_FIRST,
     )
 
 
