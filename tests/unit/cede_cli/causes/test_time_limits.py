@@ -39,5 +39,5 @@ def limited(
     ],
 )
 def test_when_jobs_of_a_team_have_ended(jobs: list[Workload], ends: list[tuple[int, int]]) -> None:
-    found = ends_of("vision", FLAVOR, names.GPU, index(*jobs))
-    assert [(end - NOW, used) for end, used in found] == ends
+    known = ends_of("vision", FLAVOR, names.GPU, index(*jobs))
+    assert [(end - NOW, used) for end, used in known] == ends
