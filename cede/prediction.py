@@ -1,5 +1,5 @@
 """Runs the program `whatif`, which predicts what would happen to whom. It has the controllers' own
-decisions, which are not in the wheel of the command (docs/decisions/0019)."""
+decisions, which are no packages of the command (docs/decisions/0019)."""
 
 import asyncio
 import os
@@ -7,20 +7,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 PROGRAM = "whatif"
-FOLDER = Path(__file__).parents[1]
-"""Where Cede's own packages are."""
+FOLDERS = (Path(__file__).parent / "programs", Path(__file__).parents[1])
+"""Where it is: in the wheel, and in a checkout."""
 START = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 """`python -m` would look for the program in the current folder first, which may be anybody's."""
 NOT_HERE = (
-    "the program that answers is not installed here: run this command in a checkout of Cede, or "
-    "`python -m whatif` in the image of its controllers"
+    "the program that answers is not installed here: install Cede's own wheel with its extra "
+    "[cli], or run this command in a checkout of Cede"
 )
 
 
@@ -36,9 +35,13 @@ class Prediction:
 
 
 def is_installed() -> bool:
-    """Whether Cede's own program stands beside this one: others may have one of its name."""
-    spec = find_spec(PROGRAM)
-    return spec is not None and spec.origin == str(FOLDER / PROGRAM / "__init__.py")
+    """Whether Cede's own program is here: others may have one of its name."""
+    return _folder() is not None
+
+
+def _folder() -> Path | None:
+    here = (folder for folder in FOLDERS if (folder / PROGRAM / "submission.py").is_file())
+    return next(here, None)
 
 
 async def predict(
@@ -52,8 +55,11 @@ async def predict(
     """Options that are None are left out. `manifest` is what the program reads as `-`; with it, its
     errors are not printed but returned. It inherits `open_files`, and ends when this call is
     cancelled."""
+    place = _folder()
+    if place is None:
+        return Prediction(2, "", NOT_HERE)
     given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    python = (sys.executable, "-P", "-c", START, str(FOLDER), PROGRAM)
+    python = (sys.executable, "-P", "-c", START, str(place), PROGRAM)
     pipe = None if manifest is None else asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         # a name that begins with a hyphen is no option

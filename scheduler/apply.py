@@ -60,6 +60,7 @@ from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.snapshot import RawObjects
 from scheduler.snapshot.workloads import ServerId
 from scheduler.write_versions import Versions
+from scheduler.written_cessions import WrittenCessions
 
 log = logging.getLogger("scheduler")
 ACTIONS = Counter(
@@ -82,7 +83,7 @@ class Applier:
         self._client = client
         self._runtimes = runtimes
         self._clock = clock
-        self._written: dict[str, Cession] = {}
+        self._cessions = WrittenCessions()
         # of the present call of `apply`
         self._versions = Versions(NOTHING)
         self._performed = 0
@@ -120,6 +121,10 @@ class Applier:
 
     async def _perform_chain(self, chain: Iterable[Action]) -> None:
         for action in chain:
+            if isinstance(action, UpdateCession) and not self._cessions.would_change(
+                action.status, self._versions.cession(action.name)
+            ):
+                continue
             if isinstance(action, ScaleServer) and action.server in self._unmarked:
                 # Kubernetes would delete another pod than the one that was chosen
                 continue
@@ -139,7 +144,7 @@ class Applier:
         except (NotFound, Conflict, AlreadyExists) as error:
             log.info("action outdated", extra=facts | {"reason": str(error)})
             if isinstance(error, NotFound) and isinstance(action, UpdateCession | AmendCession):
-                self._written.pop(action.name, None)
+                self._cessions.forget(action.name)
             return "outdated"
         except (TooManyRequests, Unauthorized, Unreachable):
             raise
@@ -156,15 +161,8 @@ class Applier:
         return "performed"
 
     def latest(self, cached: Iterable[Cession]) -> list[Cession]:
-        """The cached Cessions, replaced by our own write where that is newer: otherwise the next
-        status would lose what the last one recorded."""
-        cessions = {cession.metadata.name: cession for cession in cached}
-        for name, written in list(self._written.items()):
-            if name in cessions and _version(cessions[name]) >= _version(written):
-                del self._written[name]
-            else:
-                cessions[name] = written
-        return list(cessions.values())
+        """The cached Cessions, replaced by our own write where that is newer."""
+        return self._cessions.latest(cached)
 
     async def _perform(self, action: Action) -> None:
         match action:
@@ -174,16 +172,19 @@ class Applier:
                 # a late write of an earlier leader must not replace what its successor recorded
                 metadata = self._versions.of_cession(action.name)
                 body: Json = {"metadata": metadata, "status": action.status.model_dump()}
-                await self._keep(
+                kept = await self._keep(
                     self._client.patch(CESSIONS, ("", action.name), body, subresource="status")
                 )
+                if dropped := self._cessions.compare(action.status, kept.status):
+                    facts = {"dropped": dropped, "cure": "apply deploy/crds of this version"}
+                    log.warning("the CRD of Cessions is too old", extra=facts)
             case AmendCession():
                 metadata = {"resourceVersion": action.version}
                 body = {"metadata": metadata, "spec": action.spec.model_dump()}
                 await self._keep(self._client.patch(CESSIONS, ("", action.name), body))
             case DeleteCession():
                 # it ended long ago, so the cache has what we wrote
-                self._written.pop(action.name, None)
+                self._cessions.forget(action.name)
                 await self._client.delete(CESSIONS, ("", action.name), uid=action.uid)
             case SetQueueingStrategy():
                 metadata = {"resourceVersion": action.version}
@@ -249,10 +250,12 @@ class Applier:
         reason = SchedulerEvent.CESSION_OPENED
         self._record(WORKLOADS, key, preemptor.uid, reason, cession.spec.why)
 
-    async def _keep(self, write: Awaitable[Json]) -> None:
+    async def _keep(self, write: Awaitable[Json]) -> Cession:
+        """As the server returns it."""
         cession = Cession.model_validate(await write)
-        self._written[cession.metadata.name] = cession
+        self._cessions.note(cession)
         self._versions.note(cession)
+        return cession
 
     async def _resize(self, action: ResizeJob) -> None:
         metadata: dict[str, Any] = {"resourceVersion": action.version}
@@ -287,8 +290,3 @@ class Applier:
             )
         except ApiError as error:
             log.warning("event not written", extra={"event": reason, "reason": str(error)})
-
-
-def _version(cession: Cession) -> int:
-    """Comparable as a number since Kubernetes 1.35."""
-    return int(cession.metadata.resourceVersion)

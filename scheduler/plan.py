@@ -14,6 +14,7 @@ from scheduler.cession.bases import (
     WHY_STOPPED,
     follow_bases,
     go_on,
+    pending_of,
     stopped_uids,
     without_bases,
     without_held,
@@ -97,7 +98,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     ending = _preemptors(followed) - _preemptors(still_open)
     postponed = dict.fromkeys(ending, "its Cession has ended")
     baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, stopping)
-    postponed |= dict.fromkeys(baseless, WHY_STOPPED)
+    postponed |= dict.fromkeys(pending_of(baseless, snapshot), WHY_STOPPED)
     claims = Claims(snapshot, open_cessions, policy, now)
     decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     opened = [decision.opened for decision in decisions if decision.opened]
@@ -116,7 +117,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         "surpluses", follow_bases, snapshot, now, stopping=stopping, targets=targets
     )
     grown = faults.attempt_all("growth", _grown, snapshot, served, claims, policy, now)
-    held_up = (grown, following, snapshot, stopping)
+    held_up = (grown, following, snapshot, baseless)
     grown = faults.attempt_all("growth of surpluses", without_held, *held_up)
     actions = (
         # before the record says that the Cession has ended
@@ -243,7 +244,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     faults = Faults()
     claims = Claims(snapshot, (), policy, now)
     baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, ())
-    postponed = dict.fromkeys(baseless, WHY_STOPPED)
+    postponed = dict.fromkeys(pending_of(baseless, snapshot), WHY_STOPPED)
     decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
     observing = Occurrence.OBSERVING
     ended = [

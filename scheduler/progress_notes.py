@@ -65,7 +65,7 @@ def notes(
         progress = progress_of(report, known or JobProgress(), now)
         if progress != JobProgress():
             jobs[namespace][report.uid] = progress
-    return {namespace: _newest(of_namespace) for namespace, of_namespace in jobs.items()}
+    return {namespace: _bounded(of_namespace) for namespace, of_namespace in jobs.items()}
 
 
 def due(wanted: Mapping[str, Progress], written: Mapping[str, Written], now: float) -> list[str]:
@@ -110,12 +110,17 @@ def _reason(text: str) -> str:
     return cut("".join(filter(str.isprintable, text)), MAX_REASON)
 
 
-def _newest(jobs: Mapping[str, JobProgress]) -> Progress:
-    """Those that answered last, if there are too many."""
+def _bounded(jobs: Mapping[str, JobProgress]) -> Progress:
+    """If there are too many, those that do not answer, of which nobody else would tell, and then
+    those that answered last. A job that left the note would be silent since then only."""
     if len(jobs) <= MAX_JOBS:
         return Progress(jobs)
-    newest = sorted(jobs.items(), key=lambda entry: (-entry[1].answered, entry[0]))
-    return Progress(dict(newest[:MAX_JOBS]), len(jobs) - MAX_JOBS)
+
+    def order(entry: tuple[str, JobProgress]) -> tuple[bool, int, str]:
+        uid, job = entry
+        return not job.silent_since, -job.answered, uid
+
+    return Progress(dict(sorted(jobs.items(), key=order)[:MAX_JOBS]), len(jobs) - MAX_JOBS)
 
 
 def _is_due(wanted: Progress, written: Written, now: float) -> bool:

@@ -4,12 +4,13 @@ page."""
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from cede.api import job_progress, names
 from cede.api.job_progress import NOTHING, Progress, ProgressConfigMap
-from cede.api.objects import CONFIG_MAPS
+from cede.api.objects import CONFIG_MAPS, Json
 from cede.kube.client import Client
-from cede.kube.errors import ApiError, NotFound, TooManyRequests, Unreachable
+from cede.kube.errors import ApiError, Invalid, NotFound, TooManyRequests, Unreachable
 from cede.kube.threads import run_in_thread
 from scheduler.leader_clock import LeaderClock
 from scheduler.progress_notes import RETRY_S, ROUND_S, Report, Written, due, notes
@@ -97,15 +98,22 @@ class ProgressWriter:
     async def _write_one(self, namespace: str, progress: Progress) -> None:
         key = (namespace, names.PROGRESS)
         if not progress.jobs:
-            try:
+            with suppress(NotFound):
                 await self._client.delete(CONFIG_MAPS, key)
-            except NotFound:
-                return
             return
         labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE}
         metadata = {"name": names.PROGRESS, "labels": labels}
         data = {job_progress.KEY: progress.text()}
-        await self._client.apply(CONFIG_MAPS, key, {"metadata": metadata, "data": data})
+        body: Json = {"metadata": metadata, "data": data}
+        try:
+            await self._client.apply(CONFIG_MAPS, key, body)
+        except Invalid as error:
+            if "immutable" not in error.message:
+                raise
+            # only a deletion ends what a member has set
+            with suppress(NotFound):
+                await self._client.delete(CONFIG_MAPS, key)
+            await self._client.apply(CONFIG_MAPS, key, body)
 
     def _report(self, place: str, error: ApiError) -> None:
         if self._refusals.get(place) != str(error):

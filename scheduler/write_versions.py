@@ -11,13 +11,18 @@ class Versions:
     def __init__(self, planned_on: RawObjects) -> None:
         self._workloads = planned_on.workloads
         self._by_key: dict[Key, str] | None = None
-        self._cessions = {c.metadata.name: c.metadata.resourceVersion for c in planned_on.cessions}
+        self._cessions = {cession.metadata.name: cession for cession in planned_on.cessions}
 
     def note(self, cession: Cession) -> None:
-        self._cessions[cession.metadata.name] = cession.metadata.resourceVersion
+        self._cessions[cession.metadata.name] = cession
+
+    def cession(self, name: str) -> Cession | None:
+        """As the plan or the last write has it."""
+        return self._cessions.get(name)
 
     def of_cession(self, name: str) -> Json:
-        return _precondition(self._cessions.get(name, ""))
+        cession = self._cessions.get(name)
+        return _precondition(cession.metadata.resourceVersion) if cession else {}
 
     def of_workload(self, key: Key, uid: str) -> Json:
         if self._by_key is None:

@@ -24,7 +24,7 @@ from cede.kube.errors import ApiError
 from cede.kube.failures import failure_sentence
 from scheduler import snapshot_dump
 from whatif.answer import Answer, JobState, lines
-from whatif.live import read_picture
+from whatif.live import MissingRights, read_picture
 from whatif.questions import Picture, ask_allocation, ask_drain, ask_submit
 from whatif.submission import BadQuestion
 
@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = ask(chosen)
     except BadQuestion as error:
         return _fail(str(error), BAD_INPUT)
+    except MissingRights as error:
+        return _fail(str(error), FAILED)
     except ApiError as error:
         return _fail(failure_sentence(error), FAILED)
     except (ConfigException, yaml.YAMLError, OSError) as error:

@@ -26,14 +26,24 @@ RESERVED_NAMESPACES = (
     *("argocd", "flux-system", "monitoring", "istio-system", "ingress-nginx", "cattle-system"),
     *("gatekeeper-system", "kyverno", "velero", "vault", "external-secrets", "calico-system"),
     *("tigera-operator", "cilium", "longhorn-system", "rook-ceph", "metallb-system"),
-    *sorted(set(CONTROLLER_NAMESPACES) - {"kube-system", "kubeflow"}),
+    *sorted(set(CONTROLLER_NAMESPACES) - {"kube-system"}),
 )
 """Members may run jobs with every service account of their namespace: these would be rights over
-the cluster. `kube-…` and `openshift-…` are reserved too. No list is complete."""
+the cluster, or those of a controller, which no quota binds. `kube-…` and `openshift-…` are reserved
+too. No list is complete."""
+RESERVED_PREFIXES = ("kube-", "openshift-")
 _LISTED = ", ".join(f"'{name}'" for name in RESERVED_NAMESPACES)
-_IS_RESERVED = (
-    f"{{0}} in [{_LISTED}] || {{0}}.startsWith('kube-') || {{0}}.startsWith('openshift-')"
+_IS_RESERVED = " || ".join(
+    [
+        f"{{0}} in [{_LISTED}]",
+        *(f"{{0}}.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES),
+    ]
 )
+
+
+def is_reserved(namespace: str) -> bool:
+    """Whether no allocation may have this namespace, whatever the policy says."""
+    return namespace in RESERVED_NAMESPACES or namespace.startswith(RESERVED_PREFIXES)
 
 
 class NamespaceRef(BaseModel):

@@ -1,5 +1,7 @@
 """PURE. Turns a pydantic model into a CustomResourceDefinition."""
 
+from collections.abc import Iterator
+
 from pydantic import BaseModel
 
 from cede.api.crd_schema import Column, Crd, rules
@@ -42,6 +44,33 @@ def definition(model: type[BaseModel]) -> Json:
             "versions": [version],
         },
     }
+
+
+def missing_fields(wanted: Json, served: Json) -> list[str]:
+    """The fields that the API server drops, such as `status.targets.step`, by two definitions of
+    one kind."""
+    return sorted(_missing(_schema(wanted), _schema(served), ""))
+
+
+def _schema(crd: Json) -> Json:
+    """Of the version that is stored."""
+    [schema, *_] = [
+        version.get("schema", {}).get("openAPIV3Schema", {})
+        for version in crd["spec"]["versions"]
+        if version["storage"]
+    ]
+    return dict(schema)
+
+
+def _missing(wanted: Json, served: Json, path: str) -> Iterator[str]:
+    properties = served.get("properties", {})
+    for name, schema in wanted.get("properties", {}).items():
+        if name in properties:
+            yield from _missing(schema, properties[name], f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+    if "items" in wanted:
+        yield from _missing(wanted["items"], served.get("items", {}), path)
 
 
 def _column(column: Column) -> Json:

@@ -17,7 +17,10 @@ KEY = "jobs"
 FIELDS = f"metadata.name={names.PROGRESS}"
 """The field selector of these ConfigMaps: RBAC allows a list of no other ones."""
 MAX_JOBS = 500
-"""Of one namespace: also with the longest reasons they fit into the 1 MiB of a ConfigMap."""
+"""Of one namespace: also with the longest reasons they fit into the 1 MiB of a ConfigMap. A job
+takes about 150 bytes, and 1.9 kB at most: two reasons of MAX_REASON characters of 4 bytes each.
+7,000 jobs would fit while none has a reason, but then every write would be one of 1 MB. Those
+beyond it are counted."""
 MAX_REASON = 200
 """Characters of a reason."""
 MAX_NUMBER = 2**53
@@ -66,6 +69,16 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     def text(self) -> str:
         """Of the ConfigMap."""
         return msgspec.json.encode(self, order="sorted").decode()
+
+    def left_out_sentence(self, namespace: str) -> str:
+        """How many jobs of the namespace are not in it; empty if all are."""
+        if not self.left_out:
+            return ""
+        return (
+            f"namespace {namespace}: how far {self.left_out} jobs are is not known, because "
+            f"ConfigMap {names.PROGRESS} holds {MAX_JOBS}: jobs that do not answer, and those that "
+            "answered last"
+        )
 
 
 NOTHING = Progress()

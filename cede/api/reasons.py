@@ -46,6 +46,10 @@ class AllocationReason(Reason):
         "NamespaceExists",
         "The namespace exists, was not created by Cede, and spec.namespace.adopt is not set.",
     )
+    NAMESPACE_RESERVED = (
+        "NamespaceReserved",
+        "The namespace belongs to the cluster, or its service accounts count as controllers.",
+    )
     NAMESPACE_TERMINATING = ("NamespaceTerminating", "The namespace is being deleted.")
     UNKNOWN_INSTANCE_TYPE = ("UnknownInstanceType", "The policy has no such instance type.")
     UNKNOWN_PARTITION = ("UnknownPartition", "The policy has no such partition for the type.")

@@ -19,6 +19,9 @@ REASONS = {
     CessionPhase.RELEASED: WaitReason.CESSION_RELEASED,
 }
 UNREPORTED = "the steps since its newest save or copy, which it did not report"
+GRACE_HAS_PASSED = (
+    "these jobs have given it or had their time, and what is left takes seconds unless a step fails"
+)
 STAGES = {
     CessionPhase.PENDING: "has not released anything yet",
     CessionPhase.ASKED: "waits until they have saved",
@@ -33,25 +36,26 @@ def why_cession(cession: Cession, now: float) -> Cause:
     givers = ", ".join(map(target_text, cession.spec.targets)) or "no job"
     message = cession.status.message.rstrip(".")
     more = f" {message}." if message else ""
+    deadline = _deadline(cession, now)
     return Cause(
         REASONS[phase],
         f"Cession {cession.metadata.name} takes what it lacks from {givers} "
         f"({cession.spec.reason}), and {STAGES[phase]}.{more}",
-        estimate=_deadline(cession, now),
+        estimate=deadline,
+        no_estimate="" if deadline else GRACE_HAS_PASSED,
     )
 
 
 def _deadline(cession: Cession, now: float) -> Estimate | None:
-    """When the last target is resized or stopped even if it has not ceded; None before all of them
-    were asked, and after the last one."""
+    """When the last target is resized or stopped even if it has not ceded; None after that. One
+    that was not asked yet is asked now."""
     ends = []
     for target in cession.spec.targets:
         status = cession.target_status(target.uid)
         if status.releasedTime:
             continue
-        if not status.requestedTime:
-            return None
-        ends.append(unix_or_zero(status.requestedTime) + target.graceSeconds)
+        asked = unix_or_zero(status.requestedTime) or now
+        ends.append(asked + target.graceSeconds)
     if not ends or max(ends) <= now:
         return None
     basis = "the grace periods of these jobs, if a scheduler leads all the time"

@@ -74,6 +74,8 @@ class Cause:
     shortage: Shortage | None = None
     # None: there is no ground for an estimate
     estimate: Estimate | None = None
+    # why there is none; empty if the sentence shows it
+    no_estimate: str = ""
 
 
 def estimate(basis: str, *, earliest: float = 0.0, latest: float = 0.0) -> Estimate:

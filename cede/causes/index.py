@@ -121,9 +121,13 @@ def requeue_at(workload: Workload) -> float:
     return unix_or_zero(state.requeueAt or "") if state else 0.0
 
 
-def _queue_order(workload: Workload) -> tuple[int, float, str]:
+def order_time(workload: Workload) -> float:
+    """Unix seconds by which Kueue orders Workloads of one priority."""
     evicted = true_condition(workload.status.conditions, names.EVICTED)
-    since = workload.metadata.created
     if evicted and evicted.reason == PODS_READY_TIMEOUT:
-        since = unix(evicted.lastTransitionTime)
-    return -workload.spec.priority, since, workload.metadata.uid
+        return unix(evicted.lastTransitionTime)
+    return workload.metadata.created
+
+
+def _queue_order(workload: Workload) -> tuple[int, float, str]:
+    return -workload.spec.priority, order_time(workload), workload.metadata.uid

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cede.api import durations, names
 from cede.api.kueue import Job, Workload
-from cede.api.objects import ALLOCATIONS, Key
+from cede.api.objects import ALLOCATIONS, Key, unix
 from cede.api.wait_reasons import WaitReason
 from cede.causes.facts import Cause
 from cede.causes.index import Index
@@ -20,6 +20,15 @@ def why_no_workload(key: Key, job: Job | None, index: Index) -> list[Cause]:
                 WaitReason.NO_SUCH_JOB,
                 f"There is no Job and no Workload {name} in namespace {namespace}.",
                 f"see `kubectl get jobs,workloads -n {namespace}`",
+            )
+        ]
+    if job.metadata.deletionTimestamp:
+        age = durations.describe(index.now - unix(job.metadata.deletionTimestamp))
+        return [
+            Cause(
+                WaitReason.NO_WORKLOAD,
+                f"It was deleted {age} ago, and goes when its pods have ended.",
+                f"see `kubectl get pods -n {namespace} -l batch.kubernetes.io/job-name={name}`",
             )
         ]
     if names.QUEUE_NAME not in job.metadata.labels:

@@ -33,11 +33,21 @@ class QueueQuota:
         return max(0, self.nominal - self.used)
 
     @property
-    def kept(self) -> int:
-        """What is idle, and may not be lent."""
+    def never_lent(self) -> int:
+        """The part of its own quota that the team keeps for itself."""
         if self.lending_limit is None:
             return 0
-        return max(0, self.nominal - self.lending_limit - self.used)
+        return max(0, self.nominal - self.lending_limit)
+
+    @property
+    def kept(self) -> int:
+        """What is idle, and may not be lent."""
+        return max(0, self.never_lent - self.used)
+
+    @property
+    def shared_use(self) -> int:
+        """What it uses of what all teams share."""
+        return max(0, self.used - self.never_lent)
 
 
 def queue_quota(queue: ClusterQueue, flavor: str, resource: str) -> QueueQuota | None:

@@ -7,9 +7,10 @@ from cede.api.kueue import Workload
 from cede.api.objects import ALLOCATIONS, WORKLOADS
 from cede.api.resources import amount
 from cede.api.wait_reasons import WaitReason
+from cede.causes.admission_time import When, taken_back, when_jobs_end
 from cede.causes.amounts import requests
 from cede.causes.budget import budget_used
-from cede.causes.facts import Cause, Estimate, Holder, estimate, shown
+from cede.causes.facts import Cause, Holder, shown
 from cede.causes.index import Index
 from cede.causes.kueue_message import Lack
 from cede.causes.maximum import broken_promise
@@ -20,19 +21,15 @@ from cede.causes.queue_quota import (
     others_in_cohort,
     own_quota,
     team_holders,
+    used_by,
 )
-from cede.causes.take_back import starts_of, why_no_take_back
-from cede.causes.time_limits import freed_by
+from cede.causes.take_back import spared_until, starts_of, why_no_take_back
 
 OWN = "uses the team's own quota"
 BORROWS = "borrows"
 OF_BORROWER = "is a job of a team that borrows"
 OWNS = "uses its own quota"
 KEEPS = "does not lend it"
-TIME_LIMITS = (
-    "the maximum execution times of the team's jobs, and graceSeconds of the policy, if no job "
-    "comes before this one"
-)
 
 
 # --- too little is unused -------------------------------------------------------------------------
@@ -56,12 +53,14 @@ def too_little(workload: Workload, lack: Lack, queue_name: str, index: Index) ->
         yield promised
     if quota.used + asked <= quota.nominal:
         yield from _lent(workload, lack, asked, quota, index)
-    elif _is_limited(quota, asked):
-        yield _limited(lack, asked, quota, index)
-    else:
-        if asked <= quota.nominal:
-            yield from _own_jobs_use_it(workload, lack, asked, quota, index)
-        yield _nothing_idle(lack, asked, quota, index)
+        return
+    when = when_jobs_end(workload, lack, asked, quota, index)
+    if _is_limited(quota, asked):
+        yield _limited(lack, asked, quota, when, index)
+        return
+    if asked <= quota.nominal:
+        yield from _own_jobs_use_it(workload, lack, asked, quota, when, index)
+    yield _nothing_idle(lack, asked, quota, when, index)
 
 
 def _is_limited(quota: QueueQuota, asked: int) -> bool:
@@ -83,17 +82,23 @@ def _lent(
     starts = None
     if index.snapshot.knows(WORKLOADS):
         starts = starts_of((other.team for other, _ in borrowing), index)
-    yield from why_no_take_back(workload, starts, index)
+    obstacles = list(why_no_take_back(workload, starts, index))
+    yield from obstacles
+    when = When()
+    if not (obstacles or index.open_cession(workload)):
+        when = taken_back(workload, spared_until(workload, starts, index), index)
     yield Cause(
         WaitReason.LENT_QUOTA_IN_USE,
         f"Its team owns what it lacks: {shown(resource, lack.missing)} of {flavor} are lent"
         f"{_named(teams, resource)}.",
         "jobs of these teams end or shrink",
         describe_shortage(lack, asked, quota, holders),
+        when.estimate,
+        when.unknown,
     )
 
 
-def _limited(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:
+def _limited(lack: Lack, asked: int, quota: QueueQuota, when: When, index: Index) -> Cause:
     resource, limit = lack.resource, quota.borrowing_limit or 0
     most = shown(resource, quota.nominal + limit)
     holders = job_holders(quota.team, lack.flavor, resource, OWN, index)
@@ -104,26 +109,37 @@ def _limited(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:
         f"{shown(resource, asked)}.",
         "jobs of the team end or shrink, or an admin raises the borrowing limit",
         describe_shortage(lack, asked, quota, holders),
+        when.estimate,
+        when.unknown,
     )
 
 
 def _own_jobs_use_it(
-    workload: Workload, lack: Lack, asked: int, quota: QueueQuota, index: Index
+    workload: Workload, lack: Lack, asked: int, quota: QueueQuota, when: When, index: Index
 ) -> Iterator[Cause]:
     resource, flavor = lack.resource, lack.flavor
     starts = starts_of((quota.team,), index, below=workload.spec.priority)
     allocation = index.allocations.get(quota.team)
     may_preempt = allocation is None or allocation.spec.preemptOwnTasks == "LowerPriority"
     may_tell = index.snapshot.knows(ALLOCATIONS) and allocation is not None
-    if starts and may_preempt and may_tell:
-        yield from why_no_take_back(workload, starts, index)
+    has_used_budget = allocation is not None and allocation.used_budget is not None
+    is_over_budget = has_used_budget and quota.borrowed > 0
+    needed = quota.used + asked - quota.nominal
+    suffices = _lower_jobs_use(workload, lack, quota.team, index) >= needed
+    if starts and may_preempt and may_tell and suffices:
+        obstacles = list(why_no_take_back(workload, starts, index))
+        yield from obstacles
+        if not (obstacles or is_over_budget or index.open_cession(workload)):
+            when = taken_back(workload, spared_until(workload, starts, index), index)
     rule = "none of them has lower priority"
-    if starts and allocation and allocation.used_budget and quota.borrowed:
+    if starts and is_over_budget:
         rule = "the team has used its hard budget, and none of them ends for that"
     elif starts:
         rule = "jobs of lower priority among them"
         if may_tell and not may_preempt:
             rule = "the team's preemptOwnTasks is Never, so none of them gives way"
+        elif not suffices:
+            rule = "those of lower priority among them use too little to make room"
     holders = job_holders(quota.team, flavor, resource, OWN, index)
     yield Cause(
         WaitReason.OWN_TEAM_USES_QUOTA,
@@ -131,26 +147,23 @@ def _own_jobs_use_it(
         f"use {shown(resource, quota.used)}{_named(holders, resource)}; {rule}.",
         "one of these jobs ends, or this job gets a higher priority class",
         describe_shortage(lack, asked, quota, holders),
-        _when_they_end(workload, lack, asked, quota, index),
+        when.estimate,
+        when.unknown,
     )
 
 
-def _when_they_end(
-    workload: Workload, lack: Lack, asked: int, quota: QueueQuota, index: Index
-) -> Estimate | None:
-    """For the first in its queue: when what its team owns is free, or taken back from others."""
-    pending = index.pending.get(quota.team, ())
-    if not pending or pending[0].metadata.uid != workload.metadata.uid:
-        return None
-    needed = quota.used + asked - quota.nominal
-    latest = freed_by(quota.team, lack.flavor, lack.resource, needed, index)
-    policy = index.snapshot.policy
-    if not latest or policy is None:
-        return None
-    return estimate(TIME_LIMITS, latest=latest + policy.spec.preemption.graceSeconds)
+def _lower_jobs_use(workload: Workload, lack: Lack, team: str, index: Index) -> int:
+    """What jobs of the team with lower priority use."""
+    priority = workload.spec.priority
+
+    def compute() -> int:
+        lower = (job for job in index.admitted.get(team, ()) if job.spec.priority < priority)
+        return sum(used_by(job, lack.flavor, lack.resource) for job in lower)
+
+    return index.once(("lower", team, priority, lack.flavor, lack.resource), compute)
 
 
-def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:
+def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, when: When, index: Index) -> Cause:
     """It would have to borrow."""
     resource, flavor = lack.resource, lack.flavor
     facts = (
@@ -164,6 +177,8 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
             f"{facts}. The team borrows nothing (its sharing strategy).",
             "jobs of the team end, or an admin lets the team borrow",
             shortage,
+            when.estimate,
+            when.unknown,
         )
     others = _others_of(quota, flavor, resource, index)
     if others.kept >= lack.missing:
@@ -172,6 +187,8 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
             f"{facts}. What is idle is not lent{_named(others.keepers, resource)}.",
             "jobs end, or an admin lets these teams lend",
             describe_shortage(lack, asked, quota, others.keepers),
+            when.estimate,
+            when.unknown,
         )
     return Cause(
         WaitReason.NO_IDLE_CAPACITY,
@@ -179,6 +196,8 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
         f"idle{_named(others.users, resource)}.",
         "jobs of other teams end or shrink",
         describe_shortage(lack, asked, quota, others.users),
+        when.estimate,
+        when.unknown,
     )
 
 

@@ -10,10 +10,13 @@ from cede.api.kueue import Workload
 from cede.api.objects import POLICIES, condition, unix, unix_or_zero
 from cede.api.reasons import CessionPhase, LeaderReason
 from cede.api.wait_reasons import WaitReason
+from cede.causes.admission_time import NOT_FIRST, is_first
 from cede.causes.facts import Cause, estimate
-from cede.causes.index import Index
+from cede.causes.index import Index, order_time
 from cede.causes.snapshot import leads
 from cede.causes.workload_state import true_condition
+
+MIN_RUNTIME = "minRuntimeSeconds and graceSeconds of the policy"
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Starts:
 
     first: float
     last: float
+    # whether they are of the team that needs it
+    of_own_team: bool = False
 
 
 def why_no_take_back(workload: Workload, starts: Starts | None, index: Index) -> Iterator[Cause]:
@@ -105,31 +110,49 @@ def _min_runtime(workload: Workload, starts: Starts | None, index: Index) -> Cau
     if policy is None or starts is None:
         return None
     min_runtime_s = policy.spec.preemption.minRuntimeSeconds
-    # an owner that has waited for as long takes it from these jobs too
-    limit = workload.metadata.created + min_runtime_s
-    earliest = min(starts.first + min_runtime_s, limit)
-    # then they have their grace
-    latest = min(starts.last + min_runtime_s, limit) + policy.spec.preemption.graceSeconds
+    earliest = _old_enough(workload, starts.first, starts, min_runtime_s)
     if earliest <= index.now:
         return None
+    # then they have their grace
+    latest = _old_enough(workload, starts.last, starts, min_runtime_s)
+    latest += policy.spec.preemption.graceSeconds
+    is_next = is_first(workload, index)
+    or_it_waited = "" if starts.of_own_team else ", or until this one has waited for as long"
     return Cause(
         WaitReason.MIN_RUNTIME,
         f"All jobs that could give have run for less than {min_runtime_s} s, and are spared until "
-        f"then, or until this one has waited for as long.",
-        estimate=estimate(
-            "minRuntimeSeconds and graceSeconds of the policy", earliest=earliest, latest=latest
-        ),
+        f"then{or_it_waited}.",
+        estimate=estimate(MIN_RUNTIME, earliest=earliest, latest=latest) if is_next else None,
+        no_estimate="" if is_next else NOT_FIRST,
     )
 
 
+def _old_enough(workload: Workload, start: float, starts: Starts, min_runtime_s: float) -> float:
+    if starts.of_own_team:
+        return start + min_runtime_s
+    # an owner that has waited for as long takes it from jobs of other teams too
+    return min(start, order_time(workload)) + min_runtime_s
+
+
+def spared_until(workload: Workload, starts: Starts | None, index: Index) -> float:
+    """When all of these jobs may give (Unix seconds). `starts` is None if they could not be
+    read; then they are of other teams."""
+    policy = index.snapshot.policy
+    min_runtime_s = policy.spec.preemption.minRuntimeSeconds if policy else 0
+    if starts is None:
+        return order_time(workload) + min_runtime_s
+    return _old_enough(workload, starts.last, starts, min_runtime_s)
+
+
 def starts_of(teams: Iterable[str], index: Index, *, below: int | None = None) -> Starts | None:
-    """Of the jobs of these teams, only those `below` this priority if it is given. None without
-    such a job."""
+    """Of the jobs of these teams; of the own team those `below` this priority. None without such a
+    job."""
     all_parts = (_starts(team, below, index) for team in teams)
     parts = list(filter(None, all_parts))
     if not parts:
         return None
-    return Starts(min(part.first for part in parts), max(part.last for part in parts))
+    first, last = min(part.first for part in parts), max(part.last for part in parts)
+    return Starts(first, last, of_own_team=below is not None)
 
 
 def _starts(team: str, below: int | None, index: Index) -> Starts | None:

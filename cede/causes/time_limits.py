@@ -1,4 +1,4 @@
-"""PURE. By when jobs that run have freed quota at the latest, because their time is limited."""
+"""PURE. By when jobs that run have ended, because their time is limited."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,11 @@ from cede.causes.queue_quota import used_by
 from cede.causes.workload_state import true_condition
 
 
-def freed_by(team: str, flavor: str, resource: str, needed: int, index: Index) -> float:
-    """When jobs of the team have freed so much (Unix seconds); 0.0 if those whose time is limited
-    do not use so much, or should have ended by now."""
-
-    def compute() -> Sequence[tuple[float, int]]:
-        workloads = index.admitted.get(team, ())
-        ends = ((_end(item), used_by(item, flavor, resource)) for item in workloads)
-        return sorted((end, used) for end, used in ends if end > index.now)
-
-    freed = 0
-    for end, used in index.once(("ends", team, flavor, resource), compute):
-        freed += used
-        if freed >= needed:
-            return end
-    return 0.0
+def ends_of(team: str, flavor: str, resource: str, index: Index) -> Sequence[tuple[float, int]]:
+    """When each job of the team ends at the latest (Unix seconds), and what it uses of this, the
+    first first. Without those whose time is not limited, or that should have ended by now."""
+    ends = ((_end(item), used_by(item, flavor, resource)) for item in index.admitted.get(team, ()))
+    return sorted((end, used) for end, used in ends if end > index.now)
 
 
 def _end(workload: Workload) -> float:

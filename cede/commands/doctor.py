@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cede.api import names, objects
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
+from cede.api.crd_definition import definition, missing_fields
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import Json, Key, Kind, Meta
 from cede.api.policy import ClusterPolicy
@@ -22,7 +23,8 @@ from cede.kube.failures import failure_sentence
 from cede.kube.server_version import read_kubernetes
 from cede.kueue_settings import config
 from cede.reading.reader import read_leases
-from cede.report.installation import (
+from cede.report.installation import findings
+from cede.report.installation_facts import (
     ADDITIONS,
     COMPONENTS,
     CRDS,
@@ -30,7 +32,6 @@ from cede.report.installation import (
     Installation,
     State,
     Unread,
-    findings,
 )
 from cede.report.text import table
 
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
     from cede.kube.client import HttpClient
 
 T = TypeVar("T")
+CUSTOM_RESOURCES = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
 NEEDED_KINDS = (
     *(objects.POLICIES, objects.ALLOCATIONS, objects.CESSIONS),
     *(objects.WORKLOADS, objects.CLUSTER_QUEUES, objects.LOCAL_QUEUES),
@@ -91,7 +99,7 @@ async def _read(client: "HttpClient") -> Installation:
     missing = tuple(kind for kind, result in kinds.items() if result is Unread.MISSING)
     unread = tuple(kind for kind, result in kinds.items() if result is Unread.FORBIDDEN)
     if set(CRDS) <= set(missing):
-        return Installation(known, kueue, missing, unread, settings, guards)
+        return Installation(known, kueue, missing, unread, {}, settings, guards)
     errors = list[Unreadable]()
     deployments = {name: await _deployment(client, name) for name in (*COMPONENTS, *ADDITIONS)}
     leases = await read_leases(client)
@@ -104,11 +112,13 @@ async def _read(client: "HttpClient") -> Installation:
         kueue,
         missing,
         unread,
+        await _dropped_fields(client),
         settings,
         guards,
         policy=await _policy(client, errors),
         deployments=deployments,
         leases=leases,
+        team_namespaces=await _team_namespaces(client),
         webhook_ca_end=await _or_unread(_webhook_ca_end(client)),
         guards=await _labelled(client, objects.CLUSTER_QUEUES, names.GUARD),
         stopped=await _labelled(client, objects.WORKLOADS, names.STOPPED_FOR),
@@ -133,6 +143,18 @@ async def _discovered(client: "HttpClient", kind: Kind) -> Unread | None:
         return answer
     served = {resource["kind"] for resource in answer["resources"]}
     return None if kind.kind in served else Unread.MISSING
+
+
+async def _dropped_fields(client: "HttpClient") -> dict[str, list[str]]:
+    """None of a kind whose definition may not be read."""
+    dropped = {}
+    for model in (ClusterPolicy, ComputeAllocation, Cession):
+        wanted = definition(model)
+        served = await _raw(client, CUSTOM_RESOURCES, ("", wanted["metadata"]["name"]))
+        fields = [] if isinstance(served, Unread) else missing_fields(wanted, served)
+        if fields:
+            dropped[model.CRD.kind.kind] = fields
+    return dropped
 
 
 async def _policy(client: "HttpClient", unreadable: list[Unreadable]) -> ClusterPolicy | Unread:
@@ -180,6 +202,11 @@ async def _ledger_lease(client: "HttpClient") -> dict[str, Lease | None]:
 async def _deployment(client: "HttpClient", name: str) -> Deployment | Unread:
     key = (names.SYSTEM_NAMESPACE, name)
     return await _or_unread(client.get(objects.DEPLOYMENTS, Deployment, key))
+
+
+async def _team_namespaces(client: "HttpClient") -> list[MetadataOnly] | Unread:
+    answer = await _or_unread(client.list(objects.NAMESPACES, MetadataOnly, labels=names.TEAM))
+    return answer if isinstance(answer, Unread) else answer[0]
 
 
 async def _labelled(client: "HttpClient", kind: Kind, label: str) -> list[MetadataOnly]:

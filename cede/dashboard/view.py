@@ -18,7 +18,7 @@ MAX_WATCHED = 21
 
 @dataclass(frozen=True)
 class UnreadObject:
-    """One that this version cannot read."""
+    """One that this version cannot read, or that does not tell all."""
 
     kind: str
     namespace: str

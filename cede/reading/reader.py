@@ -32,6 +32,8 @@ class Reader:
         self.forbidden = set[str]()
         # those of which some objects were not read, for any reason
         self.incomplete = set[str]()
+        # a sentence for each namespace of which not all jobs are noted
+        self.left_out = list[str]()
 
     async def all(
         self, kind: Kind, cls: type[T], *, namespace: str = "", labels: str = "", fields: str = ""
@@ -66,8 +68,9 @@ class Reader:
         )
 
     def warnings(self) -> list[str]:
-        """A sentence for each object that cannot be read, and one for all missing rights."""
-        sentences = [failure_sentence(error) for error in self.unreadable]
+        """A sentence for each object that cannot be read, for each note that is too small, and one
+        for all missing rights."""
+        sentences = [failure_sentence(error) for error in self.unreadable] + self.left_out
         if self.forbidden:
             listed = ", ".join(sorted(self.forbidden))
             sentences.append(f"you may not list {listed}, so this answer knows less than it could")
@@ -117,6 +120,8 @@ async def _read_progress(reader: Reader, namespace: str) -> dict[str, Progress]:
         key = config_map.metadata.key
         if progress := job_progress.read(config_map):
             result[key[0]] = progress
+            if sentence := progress.left_out_sentence(key[0]):
+                reader.left_out.append(sentence)
         else:
             reader.unreadable.append(unreadable_progress(key))
             reader.incomplete.add(kind.plural)

@@ -1,80 +1,30 @@
 """PURE. The findings of `cede doctor`: what is wrong with an installation, with the cure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Sequence
 
 from cede.api import durations, names
-from cede.api.cession import Cession
+from cede.api.allocation import is_reserved
 from cede.api.kueue import Lease, MetadataOnly
-from cede.api.objects import Json, condition, unix
+from cede.api.objects import condition, unix
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.support import OLDEST_KUEUE, Kubernetes, judge, text_of
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
 from cede.kueue_settings.checks import verdict
-from cede.kueue_settings.config import KueueInstallation
 from cede.kueue_settings.managed_namespaces import guard_labels
+from cede.report.installation_facts import (
+    ADDITIONS,
+    CRDS,
+    INSTALL,
+    Finding,
+    Installation,
+    State,
+    Unread,
+)
 
-COMPONENTS = (names.WEBHOOK, names.QUOTA_CONTROLLER, names.SCHEDULER)
-ADDITIONS = (names.LEDGER, names.DASHBOARD)
-"""Not in every cluster: checked where they are."""
-CRDS = ("ClusterPolicy", "ComputeAllocation", "Cession")
-INSTALL = "kubectl apply --server-side -k deploy/overlays/production"
 STALE_AFTER_S = 300.0
 """A guard ends after 120 s, and a Cession's last writes follow within seconds."""
 CERTIFICATE_SOON_S = 3 * 86400.0
-
-
-class Unread(StrEnum):
-    """Why something was not read."""
-
-    MISSING = "missing"
-    FORBIDDEN = "forbidden"
-    # it is there, in a form that this version does not know
-    UNREADABLE = "unreadable"
-
-
-class State(StrEnum):
-    OK = "ok"
-    WRONG = "WRONG"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Finding:
-    subject: str
-    state: State
-    # what it is, and the cure if it is wrong
-    message: str
-
-
-@dataclass(frozen=True)
-class Installation:
-    """What was read of a cluster, with Cede or before it is installed."""
-
-    # None if it may not be read
-    kubernetes: Kubernetes | None
-    # the image of its controller
-    kueue: str | Unread
-    # the kinds of Cede and of Kueue that the API server does not have
-    missing_kinds: tuple[str, ...] = ()
-    # those of which the user may not read whether it has them
-    unread_kinds: tuple[str, ...] = ()
-    kueue_settings: KueueInstallation = field(default_factory=KueueInstallation)
-    # that of guards; empty if there is none yet
-    guard_namespace: Json = field(default_factory=dict)
-    policy: ClusterPolicy | Unread = Unread.MISSING
-    deployments: Mapping[str, Deployment | Unread] = field(default_factory=dict)
-    leases: Mapping[str, Lease | None] = field(default_factory=dict)
-    # when the certificate authority of the webhook ends (Unix seconds); 0.0: it is not published
-    webhook_ca_end: float | Unread = Unread.MISSING
-    # ClusterQueues with the label of a guard, and Workloads that are stopped for a Cession
-    guards: Sequence[MetadataOnly] = ()
-    stopped: Sequence[MetadataOnly] = ()
-    cessions: Sequence[Cession] = ()
-    # a sentence for each object that this version cannot read
-    unreadable: Sequence[str] = ()
 
 
 def findings(cluster: Installation, now: float) -> list[Finding]:
@@ -89,7 +39,7 @@ def findings(cluster: Installation, now: float) -> list[Finding]:
     if len(missing) == len(CRDS):
         message = f"it is not installed: `{INSTALL}`"
         return [*result, Finding("Cede", State.UNKNOWN, message)]
-    result.append(_crds(missing, [kind for kind in CRDS if kind in cluster.unread_kinds]))
+    result.append(_crds(missing, cluster))
     result += [Finding("objects", State.WRONG, sentence) for sentence in cluster.unreadable]
     result += [
         _deployment(name, deployment)
@@ -98,6 +48,7 @@ def findings(cluster: Installation, now: float) -> list[Finding]:
     ]
     result += [_lease(name, lease, now) for name, lease in cluster.leases.items()]
     result += [_certificate(cluster.webhook_ca_end, now), *_policy(cluster.policy)]
+    result.append(_team_namespaces(cluster))
     return [*result, _guards(cluster, now), _stopped(cluster, now)]
 
 
@@ -154,10 +105,18 @@ def _unread_kinds(subject: str, unread: Sequence[str]) -> Finding:
     return Finding(subject, State.UNKNOWN, message)
 
 
-def _crds(missing: Sequence[str], unread: Sequence[str]) -> Finding:
+def _crds(missing: Sequence[str], cluster: Installation) -> Finding:
     if missing:
         message = f"the API server has no {' and no '.join(missing)}: `{INSTALL}`"
         return Finding("CRDs", State.WRONG, message)
+    if cluster.dropped_fields:
+        dropped = "; ".join(
+            f"of {kind} the API server drops {', '.join(fields)}"
+            for kind, fields in cluster.dropped_fields.items()
+        )
+        message = f"they are older than this command: {dropped}: `{INSTALL}`"
+        return Finding("CRDs", State.WRONG, message)
+    unread = [kind for kind in CRDS if kind in cluster.unread_kinds]
     if unread:
         return _unread_kinds("CRDs", unread)
     return Finding("CRDs", State.OK, ", ".join(CRDS))
@@ -239,6 +198,37 @@ def _policy(policy: ClusterPolicy | Unread) -> Iterator[Finding]:
         yield Finding(
             subject, state_by_status.get(entry["status"], State.UNKNOWN), entry["message"]
         )
+
+
+def _team_namespaces(cluster: Installation) -> Finding:
+    """Members may run jobs with every service account of their namespace."""
+    subject = "namespaces of teams"
+    if isinstance(cluster.team_namespaces, Unread):
+        return Finding(subject, State.UNKNOWN, "you may not list namespaces")
+    spec = PolicySpec() if isinstance(cluster.policy, Unread) else cluster.policy.spec
+    labelled = [namespace.metadata.name for namespace in cluster.team_namespaces]
+    reserved = [name for name in labelled if is_reserved(name)]
+    trusted = set(spec.security.controllerNamespaces) - set(reserved)
+    of_controllers = [name for name in labelled if name in trusted]
+    if not reserved and not of_controllers:
+        return Finding(
+            subject, State.OK, f"{len(labelled)}, none of them of the cluster or of controllers"
+        )
+    move = (
+        "give the team another one, and `kubectl label namespace "
+        f"{' '.join(reserved + of_controllers)} {names.TEAM}- {names.ALLOCATION}-`"
+    )
+    if of_controllers:
+        move += (
+            f"; or remove {', '.join(of_controllers)} from spec.security.controllerNamespaces of "
+            "the ClusterPolicy if no controller runs there"
+        )
+    return Finding(
+        subject,
+        State.WRONG,
+        f"{', '.join(reserved + of_controllers)}: members could use service accounts with rights "
+        f"over the cluster, or that no quota binds: {move}",
+    )
 
 
 # --- what Cessions left behind --------------------------------------------------------------------

@@ -91,14 +91,16 @@ def rows(
 
 
 def _without_workload(job: Job, index: Index) -> JobRow:
-    """Of a Job that Kueue has not read, or does not manage. A Job that ended may be such a one."""
+    """Of a Job that Kueue has not read, or does not manage. A Job that ended may be such a one, and
+    one that is being deleted."""
     causes = why_no_workload(job.metadata.key, job, index)
     is_queued = names.QUEUE_NAME in job.metadata.labels
+    has_ended = job.has_ended or bool(job.metadata.deletionTimestamp)
     return JobRow(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
         kind="Job",
-        state="Waiting" if is_queued and not job.has_ended else "Finished",
+        state="Waiting" if is_queued and not has_ended else "Finished",
         size=0,
         desired=_desired(job),
         allowed=job.metadata.annotations.get(names.SIZES, ""),

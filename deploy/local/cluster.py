@@ -25,17 +25,21 @@ from deploy.local import (
 from deploy.local.cells import Cell
 from deploy.local.certificates import Authority
 from deploy.local.paths import GPUS, Failure, Paths, node_number
-from deploy.local.shell import stage, wait_until
+from deploy.local.shell import report_progress, stage, wait_until
 
 ACCELERATOR = "nvidia.com/gpu"
 
 
 @contextmanager
 def exclusive(paths: Paths) -> Iterator[None]:
-    """Holds a lock, so that only one process changes the cluster at a time."""
+    """Holds a lock, so that only one process changes the cluster at a time; says if it waits."""
     paths.cache.mkdir(parents=True, exist_ok=True)
     with open(paths.cache / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report_progress(f"waiting for another process, which has locked {lock.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

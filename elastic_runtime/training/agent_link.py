@@ -12,6 +12,7 @@ from typing import Any
 from elastic_runtime import contract, messages, script_checks, session_checks
 from elastic_runtime.agent.settings import (
     AGENT_FD_ENV,
+    AGENT_PID_ENV,
     LOCAL_HOST_ENV,
     LOCAL_RANK_ENV,
     allowed_sizes,
@@ -25,9 +26,16 @@ from elastic_runtime.messages import (
     WorkerMessage,
     decode_agent_message,
 )
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.training.failure_report import report_failures, without_secrets
 from elastic_runtime.training.outbox import Outbox
 
+# From Python 3.14 on, a loader worker of the script's own imports its main module again.
+SCRIPT_RUNS_AGAIN = (
+    "a process that the script has started runs the script again: call "
+    "multiprocessing.set_start_method('fork') first in it, or put all but its classes and "
+    'functions below `if __name__ == "__main__":`'
+)
 # A process has one agent, and one socket to it.
 _link: "AgentLink | None" = None
 
@@ -35,7 +43,8 @@ _link: "AgentLink | None" = None
 def connect() -> "AgentLink | None":
     """The link to this process's agent; None if the script runs without one.
 
-    Raises ValueError if another launcher has started the script several times.
+    Raises ValueError if another launcher has started the script several times, or if the script
+    runs again in a process that it has started itself: the socket is not there.
     """
     global _link
     if _link:
@@ -45,6 +54,8 @@ def connect() -> "AgentLink | None":
         script = os.path.basename(sys.argv[0]) or "train.py"
         script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
         return None
+    if os.environ.get(AGENT_PID_ENV) != str(os.getppid()):
+        raise Mistake(SCRIPT_RUNS_AGAIN)
     _link = AgentLink(int(descriptor), *_local_rank_and_ranks())
     _link.largest = most_workers(os.environ, _link.ranks_per_pod)
     report_failures(_link.send)

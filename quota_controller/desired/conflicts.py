@@ -1,10 +1,10 @@
 """PURE. Allocations that conflict with others, a namespace or the policy, with the cure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from cede.api import names
-from cede.api.allocation import ComputeAllocation
+from cede.api.allocation import ComputeAllocation, is_reserved
 from cede.api.objects import NAMESPACES, Json
 from cede.api.policy import ClusterPolicy
 from cede.api.reasons import AllocationReason, Reason
@@ -30,17 +30,42 @@ Problems = Mapping[str, Problem]
 
 
 def ownership_conflicts(
-    allocations: Iterable[ComputeAllocation], live: LiveObjects
+    allocations: Iterable[ComputeAllocation], live: LiveObjects, controllers: Collection[str]
 ) -> dict[str, Problem]:
     """Allocations that cannot have the team or the namespace that they name.
 
     Nothing of them is written to or deleted from any namespace. If several allocations name the
-    same team or namespace, the one that has it keeps it, else the oldest gets it.
+    same team or namespace, the one that has it keeps it, else the oldest gets it. `controllers` are
+    the namespaces whose service accounts the policy trusts as controllers: no team may have one.
     """
     allocations = list(allocations)
-    conflicts = _team_conflicts(allocations, live)
+    conflicts = _reserved_namespaces(allocations, controllers)
+    allocations = [a for a in allocations if a.metadata.name not in conflicts]
+    conflicts |= _team_conflicts(allocations, live)
     without_conflict = [a for a in allocations if a.metadata.name not in conflicts]
     return conflicts | _namespace_conflicts(without_conflict, live)
+
+
+def _reserved_namespaces(
+    allocations: Iterable[ComputeAllocation], controllers: Collection[str]
+) -> dict[str, Problem]:
+    conflicts = {}
+    for allocation in allocations:
+        namespace = allocation.namespace
+        cause = ""
+        if is_reserved(namespace):
+            cause = "belongs to the cluster: set namespace.name to another one"
+        elif namespace in controllers:
+            cause = (
+                "is in spec.security.controllerNamespaces of the ClusterPolicy, so its service "
+                "accounts are bound by no quota: set namespace.name to another one, or remove it "
+                "there if no controller runs in it"
+            )
+        if cause:
+            conflicts[allocation.metadata.name] = Problem(
+                AllocationReason.NAMESPACE_RESERVED, f"namespace {namespace} {cause}"
+            )
+    return conflicts
 
 
 def _team_conflicts(

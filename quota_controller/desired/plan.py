@@ -147,7 +147,8 @@ def _plan_with_policy(
     types = policy.spec.instanceTypes
     budgets = budget_uses(staying, snapshot.month_use, types, snapshot.now)
     cede_preempts = bool(snapshot.leader) and policy.spec.mode == "Enforce"
-    conflicts = ownership_conflicts(staying, snapshot.live)
+    controllers = policy.spec.security.controllerNamespaces
+    conflicts = ownership_conflicts(staying, snapshot.live, controllers)
     without_conflict = [a for a in staying if a.metadata.name not in conflicts]
     objects = [
         *kueue_objects.shared_objects(policy, grants.unallocated, snapshot.live),

@@ -45,27 +45,35 @@ def follow_bases(
             yield SetWorkloadActive(workload.key, workload.uid, active=True, why=WHY_AGAIN)
 
 
-def without_bases(snapshot: Snapshot, stopping: Collection[str]) -> set[str]:
-    """The uids of pending surpluses, and of their scale-ups, whose base does not run after this
-    pass: they claim nothing."""
-    waiting = _waiting(snapshot, stopping)
-    return {w.uid for w in snapshot.pending if w.job_uid in waiting} if waiting else set()
+def without_bases(snapshot: Snapshot, stopping: Collection[str] = ()) -> set[str]:
+    """The uids of the Jobs of surpluses whose base does not run after this pass: they claim
+    nothing, and do not grow."""
+    return {
+        surplus.uid
+        for surplus in snapshot.surpluses
+        if not _has_running_base(snapshot, surplus, stopping)
+    }
+
+
+def pending_of(jobs: Collection[str], snapshot: Snapshot) -> set[str]:
+    """The uids of the pending Workloads of these Jobs, and of their scale-ups."""
+    return {w.uid for w in snapshot.pending if w.job_uid in jobs} if jobs else set()
 
 
 def without_held(
     grown: Iterable[ResizeJob],
     following: Collection[Following],
     snapshot: Snapshot,
-    stopping: Collection[str] = (),
+    baseless: Collection[str] = (),
 ) -> tuple[ResizeJob, ...]:
     """The growth of jobs that `following` does not stop, and that are no surplus of a base that a
     Cession stops in this pass: what one of them grew into would be idle only until Kueue has
-    stopped it. A growth of a surplus that Kueue has not admitted is withdrawn all the same."""
+    stopped it. `baseless` are the uids of these Jobs. A growth of a surplus that Kueue has not
+    admitted is withdrawn all the same."""
     waiting = {action.job_uid for action in following if isinstance(action, ResizeJob)}
     stopped = stopped_uids(following)
     if stopped:
         waiting |= {job.job_uid for job in snapshot.admitted if job.uid in stopped}
-    baseless = _waiting(snapshot, stopping)
     return tuple(
         action
         for action in grown
@@ -92,15 +100,6 @@ def _stop(workload: PendingWorkload | AdmittedWorkload) -> Following:
     return SetWorkloadActive(
         workload.key, workload.uid, active=False, why=WHY_STOPPED, cession=names.NO_BASE
     )
-
-
-def _waiting(snapshot: Snapshot, stopping: Collection[str]) -> set[str]:
-    """The uids of the Jobs of surpluses whose base does not run after this pass."""
-    return {
-        surplus.uid
-        for surplus in snapshot.surpluses
-        if not _has_running_base(snapshot, surplus, stopping)
-    }
 
 
 def _has_running_base(snapshot: Snapshot, surplus: Surplus, stopping: Collection[str] = ()) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cede.api.preference_reasons import PreferenceReason
 from cede.api.resources import NOT_ACCELERATORS, Quota
-from scheduler.preemption.candidates import lost_if_stopped, start, stop_s
+from scheduler.preemption.candidates import Candidates, lost_if_stopped, start, stop_s
 from scheduler.preemption.preemption_plan import PreemptionPlan, Target
 from scheduler.preemption.targets import TargetChooser
 
@@ -32,12 +32,14 @@ def find_alternatives(
 ) -> Iterator[Alternative]:
     """For the targets that cost most. `chooser` is the one that made the plan."""
     missing = plan.preemptor.missing
+    candidates = chooser.candidates(plan.preemptor)
     dearest = sorted(plan.targets, key=lambda target: -(_cost_s([target], missing, now) or 0.0))
     for spared in dearest[:MAX_SPARED]:
-        other_plan = chooser.targets_without(plan.preemptor, spared.job)
+        others = candidates.without(spared.job.uid)
+        other_plan = chooser.targets_of(plan.preemptor, others)
         gives_more = tuple(_beyond(other_plan, plan.targets))
         if gives_more:
-            reason = _reason(plan, spared, gives_more[0], chooser, now)
+            reason = _reason(plan, spared, gives_more[0], candidates, chooser, now)
             cost_s = _cost_s(gives_more, missing, now)
             planned_s = _cost_s(tuple(_beyond(plan.targets, other_plan)), missing, now)
             yield Alternative(spared, gives_more, cost_s, planned_s, reason)
@@ -67,11 +69,16 @@ def _cost_s(targets: Sequence[Target], missing: Quota, now: float) -> float | No
 
 
 def _reason(
-    plan: PreemptionPlan, target: Target, other: Target, chooser: TargetChooser, now: float
+    plan: PreemptionPlan,
+    target: Target,
+    other: Target,
+    candidates: Candidates,
+    chooser: TargetChooser,
+    now: float,
 ) -> PreferenceReason:
     """The first rule by which the two differ, if by it the target comes first."""
     preemptor = plan.preemptor
-    last = {job.uid for jobs in chooser.candidates(preemptor).last_resort for job in jobs}
+    last = {job.uid for jobs in candidates.last_resort for job in jobs}
     first_queue = min(target.job.queue, other.job.queue)
 
     def places(target: Target) -> Iterator[tuple[PreferenceReason, tuple[float, ...]]]:

@@ -94,9 +94,9 @@ class TargetChooser:
     def candidates(self, preemptor: Preemptor) -> Candidates:
         return self._pool.find(preemptor)
 
-    def targets_without(self, preemptor: Preemptor, job: AdmittedWorkload) -> tuple[Target, ...]:
-        """The targets if this job could not give; none if the others could not release enough."""
-        return self._targets(preemptor, self.candidates(preemptor).without(job.uid))[0]
+    def targets_of(self, preemptor: Preemptor, candidates: Candidates) -> tuple[Target, ...]:
+        """The targets if only these could give; none if they could not release enough."""
+        return self._targets(preemptor, candidates)[0]
 
     def rank(self, preemptor: Preemptor, queue: str) -> Rank:
         """When its jobs give, before anybody has given."""

@@ -151,10 +151,10 @@ def put_jobs(server: ApiServer, *pairs: tuple[Json, Json]) -> None:
         server.put(WORKLOADS, workload)
 
 
-def put_note(server: ApiServer, namespace: str, text: str) -> None:
+def put_note(server: ApiServer, namespace: str, text: str, **fields: Any) -> None:
     """In place of what the scheduler notes of the namespace's jobs."""
     metadata = {"name": names.PROGRESS, "namespace": namespace}
-    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}})
+    server.put(CONFIG_MAPS, {"metadata": metadata, "data": {job_progress.KEY: text}, **fields})
 
 
 def put_progress(server: ApiServer, namespace: str, job: str, **known: Any) -> None:

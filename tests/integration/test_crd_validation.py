@@ -158,6 +158,12 @@ async def test_an_invalid_policy_is_refused(
         ),
         pytest.param(
             "a",
+            {"namespace": {"name": "kubeflow", "adopt": True}},
+            "give the team one of its own",
+            id="a namespace of controllers",
+        ),
+        pytest.param(
+            "a",
             {"team": "default"},
             "name another by namespace.name",
             id="a team with the name of such a namespace",

@@ -35,15 +35,15 @@ def test_a_job_is_deleted_with_its_pods_only(user: Any, team: str, write: WriteF
     job = ("job", "gpt", "-n", team)
     # without a propagationPolicy the API server leaves the pods of a Job
     raw = ("--raw", f"/apis/batch/v1/namespaces/{team}/jobs/gpt")
+    resumed = '{"spec": {"ttlSecondsAfterFinished": 1000}}'
     user.kubectl("apply", "-f", write(job_file(team)))
-    # it is suspended since it was created, and has had none
+    user.kubectl("patch", *job, "-p", resumed)
+    refusal = "delete it with propagationPolicy Background or Foreground"
+    assert refusal in run_kubectl(user, "delete", *job, "--cascade=orphan")
+    # but not those of a Job that has our finalizer, which kubectl's own policy replaces
     user.kubectl("delete", *raw)
-    user.kubectl("wait", "--for=delete", "job/gpt", "-n", team)
+    user.kubectl("wait", "--for=delete", *job)
     user.kubectl("apply", "-f", write(job_file(team)))
-    user.kubectl("patch", *job, "-p", '{"spec": {"ttlSecondsAfterFinished": 1000}}')
-    for deletion in ((*job, "--cascade=orphan"), raw):
-        output = run_kubectl(user, "delete", *deletion)
-        assert "delete it with propagationPolicy Background or Foreground" in output
     user.kubectl("delete", *job, "--wait=true")
 
 

@@ -22,6 +22,9 @@ from tests.laws.sources import (
 from tests.paths import TREE
 
 PURITY = "Decisions are pure"
+PROGRAMS = "cede/programs/"
+ASKED = ("whatif", "webhook", "scheduler", "quota_controller")
+"""The program that predicts, and the components that it asks."""
 PAGE_FILES = "cede/dashboard/static/"
 SHELLS = "No decision imports a shell"
 
@@ -113,7 +116,7 @@ def test_the_wheel_requires_nothing() -> None:
     assert PROJECT["project"]["dependencies"] == []
 
 
-def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
+def test_the_wheel_has_the_files_of_the_page_and_the_program_that_predicts(tmp_path: Path) -> None:
     """Built with hatchling, as pip would; what git keeps of them is in it."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     built = subprocess.run(command, cwd=TREE, text=True, capture_output=True, check=False)
@@ -123,11 +126,22 @@ def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
     assert StaticFiles().names == {
         name.removeprefix(PAGE_FILES) for name in names if name.startswith(PAGE_FILES)
     }
+    programs = {name.removeprefix(PROGRAMS) for name in names if name.startswith(PROGRAMS)}
+    assert programs == {
+        str(path.relative_to(TREE)) for folder in ASKED for path in (TREE / folder).rglob("*.py")
+    }
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
+        "cede",
+        "elastic_runtime",
+    }
 
 
-def test_the_wheel_holds_the_command_and_the_runtime_and_no_controller() -> None:
-    """Two folders, nothing forced in, no path rewritten."""
+def test_the_wheel_puts_no_controller_beside_the_command_and_the_runtime() -> None:
+    """Others own these names: what predicts is in a folder of the command, which only its process
+    has on its path."""
     build = PROJECT["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"] == {"packages": ["cede", "elastic_runtime"]}
+    wheel = build["targets"]["wheel"]
+    assert wheel["only-include"] == ["cede", "elastic_runtime", *ASKED]
+    assert wheel["sources"] == {folder: f"{PROGRAMS}{folder}" for folder in ASKED}
     assert set(build) == {"dev-mode-dirs", "targets"}
     assert set(build["targets"]) == {"wheel", "sdist"}

@@ -64,7 +64,10 @@ def make_disk(paths: Paths) -> disk.Disk:
             raise Failure(f"{program} is not installed: run deploy/local/setup.sh machine")
     with cluster.exclusive(paths):
         binaries.build(paths)
-        return disk.make(paths, images.update(paths))
+        keys = images.update(paths)
+    # The cluster may go on beside what takes minutes. If images are replaced meanwhile, the disk
+    # is not made, and the next run begins again.
+    return disk.make(paths, keys)
 
 
 def try_machine(made: disk.Disk, timeout_s: float) -> None:

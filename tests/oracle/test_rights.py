@@ -54,7 +54,10 @@ def test_components_write_keys_and_certificates_only(
 
 
 # --- objects of teams, and namespaces -------------------------------------------------------------
-RESERVED = ["kube-system", "default", "kueue-system", "cede-system", "argocd", "openshift-etcd"]
+RESERVED = [
+    *("kube-system", "default", "kueue-system", "cede-system", "argocd", "openshift-etcd"),
+    "kubeflow",
+]
 
 
 def binding(kind: str, role: str, where: str = "", role_kind: str = "ClusterRole") -> Json:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel, Field
 
-from cede.api.crd_definition import definition
+from cede.api.cession import Cession
+from cede.api.crd_definition import definition, missing_fields
 from cede.api.crd_schema import Crd, rules
 from cede.api.objects import Json, Kind
 from deploy.crds.generate import MODELS
@@ -117,3 +118,15 @@ def test_a_definition_has_the_names_and_rules_of_its_model() -> None:
         schema["x-kubernetes-validations"]
         == rules(("true", "never: shown"))["x-kubernetes-validations"]
     )
+
+
+def test_the_fields_that_an_older_crd_does_not_have_are_known() -> None:
+    wanted = definition(Cession)
+    assert missing_fields(wanted, definition(Cession)) == []
+    old = definition(Cession)
+    [version] = old["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]
+    del fields["status"]["properties"]["targets"]["items"]["properties"]["completed"]
+    del fields["spec"]["properties"]["alternatives"]
+    assert missing_fields(wanted, old) == ["spec.alternatives", "status.targets.completed"]
+    assert missing_fields(old, wanted) == [], "a newer one keeps all"

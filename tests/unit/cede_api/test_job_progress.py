@@ -46,6 +46,14 @@ def test_as_many_jobs_as_are_noted_fit_into_a_config_map() -> None:
     assert len(text.encode()) < CONFIG_MAP_BYTES
 
 
+def test_a_note_that_is_too_small_says_of_how_many_jobs_it_knows_nothing() -> None:
+    assert Progress().left_out_sentence("research") == ""
+    assert Progress(left_out=37).left_out_sentence("research") == (
+        "namespace research: how far 37 jobs are is not known, because ConfigMap cede-progress "
+        "holds 500: jobs that do not answer, and those that answered last"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [

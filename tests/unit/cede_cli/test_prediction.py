@@ -14,6 +14,15 @@ def test_the_program_of_this_checkout_is_known() -> None:
     assert is_installed()
 
 
+def test_somebody_elses_program_of_its_name_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whatif").mkdir()
+    (tmp_path / "whatif" / "__init__.py").touch()
+    monkeypatch.setattr(prediction, "FOLDERS", (tmp_path,))
+    assert not is_installed()
+
+
 def test_a_file_in_memory_is_read_again_from_its_start() -> None:
     with in_memory(b"text") as descriptor:
         assert [Path(path_of(descriptor)).read_bytes() for _ in range(2)] == [b"text"] * 2

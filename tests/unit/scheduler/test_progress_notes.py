@@ -1,5 +1,7 @@
 """What is noted of how far jobs are, and when it is written."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api.job_progress import MAX_JOBS, MAX_REASON, JobProgress, Progress
@@ -103,11 +105,23 @@ def test_a_job_that_is_gone_is_not_noted_any_more() -> None:
 
 
 def test_of_too_many_jobs_those_that_answered_last_are_noted_and_the_others_counted() -> None:
-    silent = {"research": Progress({"old": JobProgress(answered=int(NOW - 900), step=3)})}
+    starting = replace(report(status(), uid="old"), status=None, has_pods=False)
+    known = {"research": Progress({"old": JobProgress(answered=int(NOW - 900), step=3)})}
     reports = [report(status(), uid=f"{number:05}") for number in range(MAX_JOBS)]
-    noted = notes([report(None, uid="old"), *reports], silent, NOW)["research"]
+    noted = notes([starting, *reports], known, NOW)["research"]
     assert (len(noted.jobs), noted.left_out) == (MAX_JOBS, 1)
     assert "old" not in noted.jobs
+
+
+def test_of_too_many_jobs_the_silent_ones_are_noted_first_and_since_when() -> None:
+    """One that left the note would never be known to be silent."""
+    known = {"research": Progress({"old": JobProgress(answered=int(NOW - 900), step=3)})}
+    reports = [report(status(), uid=f"{number:05}") for number in range(MAX_JOBS)]
+    first = notes([report(None, uid="old"), *reports], known, NOW)
+    noted = notes([report(None, uid="old"), *reports], first, NOW + SILENT_S)["research"]
+    assert (len(noted.jobs), noted.left_out) == (MAX_JOBS, 1)
+    silent = noted.jobs["old"]
+    assert (silent.step, silent.silent_since, silent.silence) == (3, int(NOW), NOBODY)
 
 
 # --- when -----------------------------------------------------------------------------------------

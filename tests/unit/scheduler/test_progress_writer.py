@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 
 import pytest
+from aiohttp import web
 
 from cede.api import job_progress, names
 from cede.api.job_progress import JobProgress, Progress, parse
@@ -14,6 +15,7 @@ from scheduler.progress_writer import ProgressWriter
 from tests.builders.shared_cluster import put_note
 from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import refusal
 
 NOW = 1_700_000_000.0
 PATH = CONFIG_MAPS.path(("research", names.PROGRESS))
@@ -81,6 +83,42 @@ async def test_the_config_map_goes_with_the_last_job(server: ApiServer) -> None:
         assert server.objects(CONFIG_MAPS) == []
         await lead.round(writer, MIN_INTERVAL_S)
     assert [method for method, _ in server.writes()] == ["PATCH", "DELETE"]
+
+
+async def test_a_config_map_that_a_member_made_immutable_is_written_anew(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the API server has it: ValidateConfigMapUpdate."""
+
+    def validate(method: str, path: str, body: object) -> web.Response | None:
+        old = server.get(CONFIG_MAPS, ("research", names.PROGRESS)) or {}
+        if method != "PATCH" or not old.get("immutable"):
+            return None
+        return refusal(
+            422, "Invalid", "data: Forbidden: field is immutable when `immutable` is set"
+        )
+
+    monkeypatch.setattr(server, "admission_hook", validate)
+    put_note(server, "research", "{}", immutable=True)
+    lead = Lead()
+    async with server.client() as client:
+        writer = ProgressWriter(client, lead.clock, lambda: lead.reports)
+        await lead.round(writer)
+        assert noted(server) == Progress({"uid-research": JobProgress(answered=int(NOW), step=5)})
+        lead.reports = [report("research", 6)]
+        await lead.round(writer, MIN_INTERVAL_S)
+    assert [method for method, _ in server.writes()] == ["PATCH", "DELETE", "PATCH", "PATCH"]
+    assert not caplog.records
+
+
+async def test_a_config_map_that_is_refused_for_another_reason_stays(server: ApiServer) -> None:
+    """It may hold what others wrote."""
+    put_note(server, "research", "{}")
+    server.script("PATCH", PATH, refuses(422, "Invalid", "data: Too long"))
+    lead = Lead()
+    async with server.client() as client:
+        await lead.round(ProgressWriter(client, lead.clock, lambda: lead.reports))
+    assert [method for method, _ in server.writes()] == ["PATCH"]
 
 
 async def test_a_new_leader_continues_the_notes_of_the_last_one(server: ApiServer) -> None:

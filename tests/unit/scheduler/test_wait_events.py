@@ -98,7 +98,7 @@ def test_an_event_says_what_the_command_says() -> None:
     assert event.note in " ".join(explained.sentences)
     assert "team research has 4" in event.note
     assert "What would change it: " in event.note
-    assert event.note.endswith("When: there is no ground for an estimate.")
+    assert "When: not known: its team has a right to what it lacks" in event.note
 
 
 def test_an_event_is_of_the_job_and_of_the_workload_where_that_is_of_another_kind() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cede.api.names import IGNORED_FAILURES
 from cede.api.objects import Json
+from tests.builders.job_kinds import job_of_kind, pod_spec
 from tests.builders.jobs import PRIORITY, QUEUE, TEAM, elastic_job, plain_job, running_job
 from tests.builders.random_jobs import random_jobs
 from webhook.admission import SCHEDULER_USER, AdmissionRequest
@@ -65,6 +66,40 @@ def test_a_running_job_gets_no_label_that_it_did_not_have() -> None:
     assert update(plain_job(), plain_job()) == plain_job()
     old = plain_job(labels={QUEUE: "night", PRIORITY: "sweep"})
     assert update(old, plain_job())["metadata"]["labels"] == old["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(None, ["foregroundDeletion"], id="none"),
+        pytest.param(["x/y"], ["x/y", "foregroundDeletion"], id="those of others stay"),
+        pytest.param(["foregroundDeletion"], ["foregroundDeletion"], id="its own"),
+        pytest.param(["orphan"], ["orphan"], id="both at once are no valid object"),
+    ],
+)
+def test_a_new_job_is_deleted_with_its_pods_by_clients_that_say_nothing(
+    before: list[str] | None, after: list[str]
+) -> None:
+    job = plain_job()
+    if before is not None:
+        job["metadata"]["finalizers"] = before
+    assert create(job)["metadata"]["finalizers"] == after
+
+
+def test_an_update_with_the_users_file_keeps_the_finalizer() -> None:
+    assert update(running_job(elastic_job(), 4), elastic_job())["metadata"]["finalizers"] == [
+        "foregroundDeletion"
+    ]
+
+
+def test_a_job_that_exists_and_another_kind_get_no_finalizer() -> None:
+    """The API server deletes the pods of every other kind."""
+    assert "finalizers" not in update(plain_job(), plain_job())["metadata"]
+    assert "finalizers" not in create(job_of_kind("JobSet", pod_spec()))["metadata"]
+    owner = {"kind": "JobSet", "apiVersion": "jobset.x-k8s.io/v1alpha2", "name": "o", "uid": "1"}
+    owned = plain_job()
+    owned["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    assert create(owned) == owned
 
 
 def test_the_scheduler_may_resize() -> None:

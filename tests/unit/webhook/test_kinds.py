@@ -11,7 +11,7 @@ from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
 from tests.builders.jobs import PRIORITY, QUEUE, TEAM, with_owner
 from tests.paths import TREE
 from webhook.admission import AdmissionRequest
-from webhook.defaults import apply_defaults
+from webhook.defaults import FOREGROUND_DELETION, apply_defaults
 from webhook.gentle_stop import TORCHRUN_TIMEOUT
 from webhook.kinds import JOBS, POD, SERVING, get_pod_templates, is_in_scope
 from webhook.node_fit import get_pod_requests
@@ -47,8 +47,11 @@ def test_every_pod_template_is_found_at_its_field_path(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_kind_gets_queue_priority_and_time_to_save_and_nothing_else(kind: str) -> None:
+    """But a Job also gets what makes its pods go with it."""
     job = job_with_gpu(kind)
     defaulted = apply_defaults(AdmissionRequest(job, team=TEAM))
+    finalizers = defaulted["metadata"].pop("finalizers", [])
+    assert finalizers == ([FOREGROUND_DELETION] if kind == "Job" else [])
     assert defaulted["metadata"].pop("labels") == {QUEUE: "default", PRIORITY: "training"}
     for _, template in get_pod_templates(defaulted):
         pod = template["spec"]

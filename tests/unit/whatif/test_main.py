@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cede.api.objects import ALLOCATIONS, NODES, PODS, POLICIES
+from cede.api.objects import ALLOCATIONS, NAMESPACES, NODES, PODS, POLICIES, WORKLOADS
 from scheduler import snapshot_dump
 from tests.builders.pictures import NOW, ClusterOf, JobOf, allocation, manifest, policy
 from tests.fakes.api_faults import refuses
@@ -176,15 +176,19 @@ async def test_the_namespace_is_that_of_the_context(
     assert (code, errors.startswith("whatif: namespace vision has no LocalQueue")) == (2, True)
 
 
-async def test_a_missing_right_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+async def test_a_member_learns_all_missing_rights_and_whom_to_ask_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], job_file: str
 ) -> None:
     async with ApiServer() as server:
         put_cluster(server)
-        server.script("GET", PODS.path(), refuses(403, "Forbidden", "you cannot list pods"))
-        code, text, errors = await ask_live(server, tmp_path, capsys, "drain", "n1")
+        for kind in (WORKLOADS, PODS, NAMESPACES):
+            server.script("GET", kind.path(), refuses(403, "Forbidden", f"cannot {kind.plural}"))
+        code, text, errors = await ask_live(server, tmp_path, capsys, "submit", "-f", job_file)
     assert (code, text, len(errors.splitlines())) == (1, "", 1)
-    assert "you are not allowed to do this: you cannot list pods" in errors
+    assert errors.startswith(
+        "whatif: you may not list workloads, pods, namespaces in all namespaces, and a prediction "
+    )
+    assert "Ask an administrator to run this command, or for a snapshot" in errors
 
 
 async def test_an_object_that_cannot_be_read_is_named_and_the_rest_answers(

@@ -15,7 +15,7 @@ BASIS = "the grace periods of these jobs, if a scheduler leads all the time"
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        pytest.param({}, None, id="it was not asked yet"),
+        pytest.param({}, Estimate("", time(-90), BASIS), id="it was not asked yet"),
         pytest.param(
             {"requestedTime": time(30)}, Estimate("", time(-60), BASIS), id="its grace runs"
         ),
@@ -29,7 +29,9 @@ def test_a_cession_ends_its_wait_with_the_grace_of_its_targets(
     target: dict[str, Any], expected: Estimate | None
 ) -> None:
     under_way = cession(targets=[{"uid": "job-gpt", **target}])
-    assert why_cession(under_way, NOW).estimate == expected
+    cause = why_cession(under_way, NOW)
+    assert cause.estimate == expected
+    assert bool(cause.no_estimate) == (expected is None)
 
 
 @pytest.mark.parametrize(

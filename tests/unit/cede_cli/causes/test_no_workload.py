@@ -1,5 +1,6 @@
 """Why Kueue has no Workload of a Job."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,11 +8,13 @@ import pytest
 
 from cede.api import names
 from cede.api.kueue import Job
+from cede.api.objects import rfc3339
 from cede.api.priority_class import PriorityClass
 from cede.api.wait_reasons import WaitReason
 from cede.causes.no_workload import why_no_workload
 from cede.causes.snapshot import Deployment
 from tests.builders.causes import index, lacks, policy, reasons, workload
+from tests.builders.reports import NOW
 
 
 def job(namespace: str = "vision", **labels: str) -> Job:
@@ -65,6 +68,14 @@ def test_why_kueue_has_no_workload(
 ) -> None:
     causes = why_no_workload(("vision", "claim"), item, index(**changed))
     assert [cause.reason for cause in causes] == [reason]
+
+
+def test_a_job_that_is_being_deleted_waits_for_its_pods() -> None:
+    """Its Workload goes before them."""
+    item = job(**QUEUED)
+    deleted = replace(item, metadata=replace(item.metadata, deletionTimestamp=rfc3339(NOW - 40)))
+    [cause] = why_no_workload(item.metadata.key, deleted, index())
+    assert cause.sentence == "It was deleted 40 s ago, and goes when its pods have ended."
 
 
 def test_the_classes_that_exist_are_listed() -> None:

@@ -194,7 +194,9 @@ def limited(job: str, gpus: int) -> Workload:
             id="not behind another job",
         ),
         pytest.param(
-            {"workloads": [limited("own", 4)], "policy": None}, None, id="not without a policy"
+            {"workloads": [limited("own", 4)], "policy": None},
+            NOW + 500,
+            id="without a policy what is idle then",
         ),
     ],
 )

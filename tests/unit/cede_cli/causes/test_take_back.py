@@ -7,8 +7,20 @@ import pytest
 from cede.api import names
 from cede.api.kueue import Workload
 from cede.api.wait_reasons import WaitReason
+from cede.causes.admission_time import NOT_FIRST
 from cede.causes.facts import Estimate
-from tests.builders.causes import causes, cession, lacks, policy, reasons, running, time, workload
+from cede.causes.take_back import MIN_RUNTIME
+from tests.builders.causes import (
+    causes,
+    cession,
+    lacks,
+    policy,
+    queue,
+    reasons,
+    running,
+    time,
+    workload,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +78,38 @@ def test_why_nothing_is_taken_back(
 
 # --- when it passes -------------------------------------------------------------------------------
 def test_minimum_runtime_has_a_range_to_the_grace_after_the_owners_wait() -> None:
-    jobs = (running("old", "research", 4, ago_s=40), running("new", "research", 4, ago_s=10))
-    cause, _ = causes(workload(lacks(4), age_s=20), workloads=jobs)
-    basis = "minRuntimeSeconds and graceSeconds of the policy"
-    assert cause.estimate == Estimate(time(-20), time(-100), basis)
+    item = workload(lacks(4), age_s=20)
+    jobs = (item, running("old", "research", 4, ago_s=40), running("new", "research", 4, ago_s=10))
+    cause, _ = causes(item, workloads=jobs)
+    assert cause.estimate == Estimate(time(-20), time(-100), MIN_RUNTIME)
+
+
+def test_minimum_runtime_has_a_range_only_for_the_first_of_its_queue() -> None:
+    item = workload(lacks(4), age_s=20)
+    first = workload(lacks(4), job="first", age_s=30)
+    jobs = (first, item, running("new", "research", 8, ago_s=10))
+    cause, _ = causes(item, workloads=jobs)
+    assert (cause.reason, cause.estimate) == (WaitReason.MIN_RUNTIME, None)
+    assert cause.no_estimate == NOT_FIRST
+
+
+def test_an_owners_wait_does_not_shorten_the_runtime_of_jobs_of_its_own_team() -> None:
+    item = workload(lacks(4), priority=80, age_s=40)
+    jobs = (item, running("low", "vision", 4, priority=10, ago_s=10))
+    queues = (queue("vision", 4, 4), queue("research", 4, 4))
+    cause, *_ = causes(item, workloads=jobs, queues=queues)
+    assert cause.reason is WaitReason.MIN_RUNTIME
+    assert cause.estimate == Estimate(time(-50), time(-110), MIN_RUNTIME)
+    assert "waited" not in cause.sentence
+
+
+def test_own_jobs_that_use_too_little_could_not_give() -> None:
+    item = workload(lacks(4), priority=80, age_s=40)
+    low = running("low", "vision", 1, priority=10, ago_s=10)
+    queues = (queue("vision", 4, 4), queue("research", 4, 4))
+    own, *_ = causes(item, workloads=(item, low), queues=queues)
+    assert own.reason is WaitReason.OWN_TEAM_USES_QUOTA
+    assert own.sentence.endswith("those of lower priority among them use too little to make room.")
 
 
 def test_a_job_that_is_old_enough_could_give() -> None:

@@ -1,4 +1,4 @@
-"""By when jobs whose time is limited have freed quota."""
+"""By when jobs whose time is limited have ended."""
 
 from dataclasses import replace
 
@@ -6,11 +6,9 @@ import pytest
 
 from cede.api import names
 from cede.api.kueue import Workload
-from cede.causes.time_limits import freed_by
+from cede.causes.time_limits import ends_of
 from tests.builders.causes import FLAVOR, index, running
 from tests.builders.reports import NOW
-
-NEVER = -NOW
 
 
 def limited(
@@ -26,21 +24,20 @@ def limited(
 
 
 @pytest.mark.parametrize(
-    ("jobs", "seconds"),
+    ("jobs", "ends"),
     [
-        pytest.param([limited("a", 4, 600)], 500, id="the rest of its time"),
-        pytest.param([limited("a", 4, 600, ran_before_s=200)], 300, id="what it ran before counts"),
+        pytest.param([limited("a", 4, 600)], [(500, 4)], id="the rest of its time"),
         pytest.param(
-            [limited("a", 2, 600), limited("b", 2, 300)], 500, id="the last that it takes"
+            [limited("a", 4, 600, ran_before_s=200)], [(300, 4)], id="what it ran before counts"
         ),
         pytest.param(
-            [limited("a", 2, 600), limited("b", 4, 300)], 200, id="the first if that is enough"
+            [limited("a", 2, 600), limited("b", 1, 300)], [(200, 1), (500, 2)], id="the first first"
         ),
-        pytest.param([limited("a", 3, 600)], NEVER, id="too little"),
-        pytest.param([running("a", "vision", 8)], NEVER, id="no limit"),
-        pytest.param([limited("a", 4, 90)], NEVER, id="it should have ended by now"),
-        pytest.param([limited("a", 4, 600, team="research")], NEVER, id="another team"),
+        pytest.param([running("a", "vision", 8)], [], id="no limit"),
+        pytest.param([limited("a", 4, 90)], [], id="it should have ended by now"),
+        pytest.param([limited("a", 4, 600, team="research")], [], id="another team"),
     ],
 )
-def test_the_time_by_which_four_are_free(jobs: list[Workload], seconds: float) -> None:
-    assert freed_by("vision", FLAVOR, names.GPU, 4, index(*jobs)) == NOW + seconds
+def test_when_jobs_of_a_team_have_ended(jobs: list[Workload], ends: list[tuple[int, int]]) -> None:
+    known = ends_of("vision", FLAVOR, names.GPU, index(*jobs))
+    assert [(end - NOW, used) for end, used in known] == ends

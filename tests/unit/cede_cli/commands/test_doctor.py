@@ -8,18 +8,22 @@ import pytest
 from aiohttp import web
 
 from cede.api import names
+from cede.api.cession import Cession
+from cede.api.crd_definition import definition
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
+    NAMESPACES,
     POLICIES,
     Json,
 )
-from cede.commands.doctor import NEEDED_KINDS, ca_end
+from cede.api.policy import ClusterPolicy
+from cede.commands.doctor import CUSTOM_RESOURCES, NEEDED_KINDS, ca_end
 from cede.kueue_settings.config import CONFIG_KEY, CONFIG_MAP, DEPLOYMENT
-from cede.report.installation import ADDITIONS, COMPONENTS
+from cede.report.installation_facts import ADDITIONS, COMPONENTS
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
@@ -72,6 +76,11 @@ def bundle(issued: float) -> str:
 def put_webhook(server: ApiServer) -> None:
     webhooks = [{"name": "jobs.cede.dev", "clientConfig": {"caBundle": bundle(time.time())}}]
     server.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}, "webhooks": webhooks})
+
+
+async def findings(cede: Run) -> list[Json]:
+    _, text, _ = await cede("doctor", "-o", "json")
+    return list(json.loads(text))
 
 
 async def test_an_installation_is_checked_and_nothing_is_written(
@@ -143,6 +152,35 @@ async def test_the_ledger_and_the_page_are_checked_where_they_are_deployed(
     assert [states[name] for name in ADDITIONS] == ["ok", "ok"]
     # no ledger has ever led here
     assert states["lease cede-ledger"] == "WRONG"
+
+
+async def test_a_crd_of_an_older_version_is_wrong(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    for model in (ClusterPolicy, Cession):
+        server.put(CUSTOM_RESOURCES, definition(model))
+    states = {item["subject"]: item["state"] for item in await findings(cede)}
+    assert states["CRDs"] == "ok"
+    old = definition(Cession)
+    [version] = old["spec"]["versions"]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    del status["targets"]["items"]["properties"]["completed"]
+    server.put(CUSTOM_RESOURCES, old)
+    tell_about_itself(server)
+    [result] = [item for item in await findings(cede) if item["subject"] == "CRDs"]
+    assert result["state"] == "WRONG"
+    assert "of Cession the API server drops status.targets.completed: `" in result["message"]
+
+
+async def test_a_team_in_a_namespace_of_controllers_is_wrong(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    for name, labels in (("vision", {names.TEAM: "v"}), ("kubeflow", {names.TEAM: "k"}), ("x", {})):
+        server.put(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    results = await findings(cede)
+    [result] = [item for item in results if item["subject"] == "namespaces of teams"]
+    assert result["state"] == "WRONG"
+    assert result["message"].startswith("kubeflow: ")
 
 
 async def test_a_cluster_without_kueue_is_wrong(server: ApiServer, cede: Run) -> None:

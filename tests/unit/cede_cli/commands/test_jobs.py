@@ -119,6 +119,16 @@ async def test_a_note_that_nobody_can_read_hides_no_job(server: ApiServer, cede:
     )
 
 
+@pytest.mark.parametrize("command", [["jobs", "-A"], ["explain", "gpt", "-n", "research"]])
+async def test_jobs_that_found_no_room_in_the_note_are_counted(
+    server: ApiServer, cede: Run, command: list[str]
+) -> None:
+    put_note(server, "research", Progress(left_out=37).text())
+    code, _, errors = await cede(*command)
+    assert code == 0
+    assert errors.startswith("cede: namespace research: how far 37 jobs are is not known")
+
+
 async def test_who_may_not_list_the_notes_sees_the_jobs(server: ApiServer, cede: Run) -> None:
     put_note(server, "research", GPT)
     path = CONFIG_MAPS.path(namespace="research")

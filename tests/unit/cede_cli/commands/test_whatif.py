@@ -72,9 +72,10 @@ def test_a_program_of_its_name_in_the_current_folder_is_not_run(
 def test_without_the_program_one_line_says_where_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As where only the wheel is installed, or somebody else's package of this name."""
+    """As in a training image, whose wheel was built without it, or beside somebody else's package
+    of this name."""
     monkeypatch.setattr("cede.prediction.PROGRAM", "wheel_only")
     code = main(["whatif", "drain", "n1"])
     errors = capsys.readouterr().err
     assert (code, len(errors.splitlines())) == (2, 1)
-    assert "run this command in a checkout of Cede, or `python -m whatif` in the image" in errors
+    assert "install Cede's own wheel with its extra [cli], or run this command in a" in errors

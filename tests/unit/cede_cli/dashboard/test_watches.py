@@ -2,6 +2,8 @@
 
 import pytest
 
+from cede.api import job_progress
+from cede.api.job_progress import Progress, ProgressConfigMap, read
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
@@ -108,6 +110,31 @@ async def test_a_step_of_a_job_is_shown_when_it_is_noted(server: ApiServer, read
     await reader.until("jobs", "speech/new/Job", step=5)
 
 
+async def test_only_notes_that_have_changed_are_parsed_again(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = list[str]()
+
+    def note(config_map: ProgressConfigMap) -> Progress | None:
+        parsed.append(config_map.metadata.namespace)
+        return read(config_map)
+
+    monkeypatch.setattr(job_progress, "read", note)
+    put_jobs(server, job("speech", "new", 1), job("robotics", "new", 1))
+    put_progress(server, "speech", "new", step=4)
+    put_progress(server, "robotics", "new", step=7)
+    async with dashboard(server) as reader:
+        await reader.until("jobs", "robotics/new/Job", step=7)
+        await reader.until("jobs", "speech/new/Job", step=4)
+        parsed.clear()
+        put_progress(server, "speech", "new", step=5)
+        await reader.until("jobs", "speech/new/Job", step=5)
+        # another object changes, and no note
+        put_jobs(server, job("speech", "later", 1))
+        await reader.until("jobs", "speech/later/Job", state="Running")
+    assert parsed == ["speech"]
+
+
 async def test_who_may_not_watch_the_notes_sees_the_jobs_and_asks_for_none(
     server: ApiServer,
 ) -> None:
@@ -126,6 +153,14 @@ async def test_a_note_that_nobody_can_read_is_named_and_hides_no_job(server: Api
     assert any(row["namespace"] == "research" for row in page["jobs"].values())
     attention = page["cluster"]["cluster"]["attention"]
     assert any("ConfigMap research/cede-progress" in sentence for sentence in attention)
+
+
+async def test_jobs_that_found_no_room_in_the_note_are_counted(server: ApiServer) -> None:
+    put_note(server, "research", Progress(left_out=37).text())
+    async with dashboard(server) as reader:
+        page = await reader.page()
+    attention = page["cluster"]["cluster"]["attention"]
+    assert any("research: how far 37 jobs are is not known" in sentence for sentence in attention)
 
 
 async def test_the_jobs_of_a_team_that_is_new_are_read(server: ApiServer) -> None:

@@ -47,7 +47,9 @@ FAILED.spec.preemptor.uid = "uid-claim"
         ),
         pytest.param({}, "4 nvidia.com/gpu of a100 are lent. [LentQuotaInUse]", id="the cause"),
         pytest.param({}, "What would change it: jobs of these teams end or shrink.", id="cure"),
-        pytest.param({}, "When: there is no ground for an estimate.", id="no estimate"),
+        pytest.param(
+            {}, "When: not known: its team has a right to what it lacks", id="no estimate"
+        ),
         pytest.param(
             {"cessions": [FAILED]},
             "When: in 20 s at the earliest (the pause after a Cession that failed).",

@@ -181,6 +181,12 @@ def test_finished_jobs_are_left_out() -> None:
     assert rows([replace(job(), status=status)], [], [], NOW) == []
 
 
+def test_a_job_that_is_being_deleted_waits_for_nobody() -> None:
+    """Its Workload goes before its pods have ended."""
+    metadata = replace(job().metadata, deletionTimestamp=rfc3339(NOW - 5))
+    assert rows([replace(job(), metadata=metadata)], [], [], NOW) == []
+
+
 def test_a_guard_is_no_job() -> None:
     guard = replace(ADMISSION, metadata=replace(ADMISSION.metadata, namespace="cede-guard"))
     assert rows([], [guard], [], NOW) == []

@@ -1,5 +1,6 @@
 """A rank's end of the socket to its agent; here the test is the agent."""
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -9,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from elastic_runtime import messages
-from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_HOST_ENV
+from elastic_runtime.agent.settings import AGENT_FD_ENV, AGENT_PID_ENV, LOCAL_HOST_ENV
 from elastic_runtime.distributed.gloo import TCPStore, listening_at
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.messages import Record, decode_worker_message, encode_line
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.training import agent_link
 from elastic_runtime.training.agent_link import AgentLink
 
@@ -97,6 +99,18 @@ def test_a_report_for_the_status_has_no_values_of_the_environment(
 def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(AGENT_FD_ENV, raising=False)
     assert agent_link.connect() is None
+
+
+def test_a_script_that_runs_again_in_a_process_of_its_own_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It inherits the environment, and the descriptor may be that of anything."""
+    agent, worker = socket.socketpair()
+    with agent, worker:
+        monkeypatch.setenv(AGENT_FD_ENV, str(worker.fileno()))
+        monkeypatch.setenv(AGENT_PID_ENV, str(os.getpid()))
+        with pytest.raises(Mistake, match="runs the script again: call multiprocessing"):
+            agent_link.connect()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ from cede.api import names
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, Json
 from cede.api.reasons import AllocationReason
 from quota_controller.desired.plan import make_plan
-from tests.builders.quotas import allocation, as_live, find_object, live_namespace, snapshot
+from tests.builders.quotas import (
+    allocation,
+    as_live,
+    find_object,
+    live_namespace,
+    policy,
+    snapshot,
+)
 
 
 # --- namespaces -----------------------------------------------------------------------------------
@@ -34,6 +41,49 @@ def test_a_namespace_that_is_being_deleted_is_reported() -> None:
     live[NAMESPACES, ("", "vision")]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     problem = make_plan(snapshot([allocation()], live=live)).problems["vision"]
     assert problem.reason == AllocationReason.NAMESPACE_TERMINATING
+
+
+@pytest.mark.parametrize("labels", [{}, {names.TEAM: "vision", names.ALLOCATION: "vision"}])
+@pytest.mark.parametrize(
+    ("namespace", "controllers", "cure"),
+    [
+        pytest.param("kubeflow", [], "set namespace.name to another one", id="of the cluster"),
+        pytest.param("kube-flannel", [], "set namespace.name to another one", id="by its prefix"),
+        pytest.param("ci", ["ci"], "or remove it there if no controller", id="of the policy"),
+    ],
+)
+def test_a_namespace_whose_accounts_count_as_controllers_is_no_teams(
+    labels: dict[str, str], namespace: str, controllers: list[str], cure: str
+) -> None:
+    """Nor does one that was a team's before get anything new."""
+    security = {"controllerNamespaces": controllers}
+    adopting = allocation(namespace={"name": namespace, "adopt": True})
+    live = live_namespace(namespace, **labels)
+    plan = make_plan(snapshot([adopting], cluster_policy=policy(security=security), live=live))
+    problem = plan.problems["vision"]
+    assert problem.reason == AllocationReason.NAMESPACE_RESERVED
+    assert (problem.message.startswith(f"namespace {namespace} "), cure in problem.message) == (
+        True,
+        True,
+    )
+    assert not [d for d in plan.objects if d.key[0] == namespace or d.kind == NAMESPACES]
+    assert plan.kept == {"vision"}
+    assert not plan.abandoned_namespaces
+
+
+def test_a_namespace_of_no_controller_may_be_a_teams() -> None:
+    """Nobody trusts its accounts, so the policy may leave out what it names by default."""
+    security = {"controllerNamespaces": ["kube-system"]}
+    adopting = allocation(namespace={"name": "ci", "adopt": True})
+    live = live_namespace("ci")
+    plan = make_plan(snapshot([adopting], cluster_policy=policy(security=security), live=live))
+    assert not plan.problems
+
+
+def test_an_allocation_without_a_namespace_of_its_own_takes_no_team_from_another() -> None:
+    first = allocation("a", team="lab", namespace={"name": "kubeflow", "adopt": True})
+    second = allocation("b", team="lab", namespace={"name": "lab"})
+    assert make_plan(snapshot([first, second])).problems.keys() == {"a"}
 
 
 @pytest.mark.parametrize(

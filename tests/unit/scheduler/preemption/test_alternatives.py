@@ -9,8 +9,9 @@ import pytest
 from cede.api.preference_reasons import PreferenceReason
 from cede.api.resources import Quota, Resources
 from scheduler.preemption.alternatives import MAX_SPARED, Alternative, find_alternatives
+from scheduler.preemption.candidates import Candidates
 from scheduler.preemption.job_history import JobHistory
-from scheduler.preemption.preemptors import preemptors
+from scheduler.preemption.preemptors import Preemptor, preemptors
 from scheduler.preemption.targets import TargetChooser
 from scheduler.quota.cohort import CohortQuota, ResourceGroup, ResourceQuota
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
@@ -157,6 +158,26 @@ def test_only_the_targets_that_cost_most_are_asked_about() -> None:
     assert len(recorded) == MAX_SPARED
     assert [alternative.spared.job.name for alternative in recorded] == ["s400", "s300", "s200"]
     assert all(alternative.targets[0].job.name == "s500" for alternative in recorded)
+
+
+def test_the_candidates_are_looked_for_once_for_all_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = [stopped(f"s{age}", age, size=1) for age in (100, 200, 300, 400, 500)]
+    quota = cohort_quota(queue("vision"), queue("research", 1, used=5))
+    current = snapshot(quota, admitted=jobs, pending=[pending()])
+    chooser = TargetChooser(current, POLICY, JobHistory(), NOW)
+    (plan,) = map(chooser.choose, preemptors(current))
+    asked = list[Preemptor]()
+    find = chooser.candidates
+
+    def note(preemptor: Preemptor) -> Candidates:
+        asked.append(preemptor)
+        return find(preemptor)
+
+    monkeypatch.setattr(chooser, "candidates", note)
+    assert len(list(find_alternatives(plan, chooser, NOW))) == MAX_SPARED
+    assert asked == [plan.preemptor]
 
 
 def test_nothing_is_different_for_the_next_preemptor() -> None:
