@@ -155,9 +155,8 @@ def test_the_past_shows_who_lent_and_who_gave(prometheus: Prometheus) -> None:
     (most,) = prometheus.query(f"max_over_time({lent}[1h])")
     assert float(most["value"][1]) == 4, "gpt trained on the half of the other team"
     gave = prometheus.query(f'cede_targets_total{{queue="{RESEARCH}"}} > 0')
-    assert {(series["metric"]["how"], series["metric"]["ceded"]) for series in gave} == {
-        ("Shrink", "true")
-    }
+    # by a shrink, or by a stop if the pods that stay would hold both nodes
+    assert {series["metric"]["ceded"] for series in gave} == {"true"}
 
 
 def test_a_namespace_is_that_of_its_team(prometheus: Prometheus) -> None:
