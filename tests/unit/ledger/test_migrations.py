@@ -39,7 +39,7 @@ def rows(database: Database) -> dict[str, list[Any]]:
     with database.transaction() as connection:
         tables.reflect(connection)
         return {
-            name: connection.execute(select(*table.columns)).all()
+            name: [*connection.execute(select(*table.columns))]
             for name, table in tables.tables.items()
         }
 
