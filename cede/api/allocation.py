@@ -1,5 +1,6 @@
 """PURE. ComputeAllocation: the share of the cluster that a team owns, and who the team is."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,13 +33,16 @@ RESERVED_NAMESPACES = (
 the cluster, or those of a controller, which no quota binds. `kube-…` and `openshift-…` are reserved
 too. No list is complete."""
 RESERVED_PREFIXES = ("kube-", "openshift-")
-_LISTED = ", ".join(f"'{name}'" for name in RESERVED_NAMESPACES)
-_IS_RESERVED = " || ".join(
-    [
-        f"{{0}} in [{_LISTED}]",
-        *(f"{{0}}.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES),
-    ]
-)
+# An allocation of before may be named so. A rule for names would refuse every write to it, even of
+# its status and in its deletion; the quota_controller refuses its namespace.
+_OF_NAMES = tuple(name for name in RESERVED_NAMESPACES if name != "kubeflow")
+
+
+def _is_listed(namespaces: Iterable[str], field: str) -> str:
+    """CEL: whether this field is one of these namespaces, or begins as a reserved one."""
+    listed = ", ".join(f"'{namespace}'" for namespace in namespaces)
+    prefixes = (f"{field}.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES)
+    return " || ".join([f"{field} in [{listed}]", *prefixes])
 
 
 def is_reserved(namespace: str) -> bool:
@@ -62,7 +66,7 @@ class NamespaceRef(BaseModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                f"!({_IS_RESERVED.format('self.name')})",
+                f"!({_is_listed(RESERVED_NAMESPACES, 'self.name')})",
                 "this namespace belongs to the cluster: give the team one of its own",
             )
         )
@@ -164,7 +168,7 @@ class AllocationSpec(BaseModel):
         json_schema_extra=rules(
             (
                 "has(self.__namespace__) || !has(self.team) "
-                f"|| !({_IS_RESERVED.format('self.team')})",
+                f"|| !({_is_listed(RESERVED_NAMESPACES, 'self.team')})",
                 "a namespace with the name of the team belongs to the cluster: name another by "
                 "namespace.name",
             )
@@ -226,7 +230,7 @@ class ComputeAllocation(BaseModel):
                 "hyphens",
             ),
             (
-                f"!({_IS_RESERVED.format('self.metadata.name')})",
+                f"!({_is_listed(_OF_NAMES, 'self.metadata.name')})",
                 "this name belongs to the cluster: name the allocation after its team",
             ),
         ),

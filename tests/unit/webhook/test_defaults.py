@@ -92,6 +92,15 @@ def test_an_update_with_the_users_file_keeps_the_finalizer() -> None:
     ]
 
 
+def test_the_garbage_collector_takes_the_finalizer_of_a_job_that_is_deleted() -> None:
+    """Otherwise the Job would never go."""
+    old = create(plain_job())
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    new = deepcopy(old)
+    new["metadata"]["finalizers"] = []
+    assert update(old, new) == new
+
+
 def test_a_job_that_exists_and_another_kind_get_no_finalizer() -> None:
     """The API server deletes the pods of every other kind."""
     assert "finalizers" not in update(plain_job(), plain_job())["metadata"]
