@@ -30,6 +30,7 @@ from scheduler.cession.stopped_jobs import run_again, set_aside_events
 from scheduler.faults import Fault, Faults
 from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
+from scheduler.resizing.late_pods import remove_late
 from scheduler.resizing.missing_pods import shrink_missing
 from scheduler.resizing.overuse import shrink_overuse
 from scheduler.resizing.servers import give_back, grow_servers
@@ -128,6 +129,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all("reservations", restore, snapshot, still_open),
         *overuse,
         *missing,
+        *faults.attempt_all("late pods", remove_late, snapshot, now),
         *faults.attempt_all("servers", scaled_down, drains, snapshot),
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),

@@ -18,6 +18,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=1.0)
 MAX_REPLY_BYTES = 64 << 10
 """Of a status, whose texts are bounded. All calls at once fit into the memory of the scheduler."""
 UNAUTHORIZED = 401
+UNAVAILABLE = 503
 SERVER_ERROR = 500
 SHOWN_BYTES = 200
 CALLS = Counter(
@@ -59,6 +60,8 @@ class Silence:
     """Nothing that counts came from this pod: another one may answer."""
 
     reason: str
+    # True if the pod says that it knows no coordinator
+    is_leaderless: bool = False
 
 
 Answer = Status | Refusal | Silence
@@ -127,7 +130,7 @@ def _read(
         return contract.decode_status(content)
     if reply.status >= SERVER_ERROR or reply.status == UNAUTHORIZED:
         # it does not know the coordinator, or that one did not accept what this pod passed on
-        return Silence(f"{reply.status}: {message}")
+        return Silence(f"{reply.status}: {message}", reply.status == UNAVAILABLE)
     return Refusal(reply.status, message)
 
 

@@ -20,6 +20,7 @@ from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
 from scheduler.snapshot.observations import (
     Observed,
     forget_request,
+    note_leaderless,
     note_refusal,
     note_request,
     note_save,
@@ -244,6 +245,7 @@ class RuntimeClient:
         call = Call(keys, endpoint.runtime_uid, method, path, body)
         tries = self._tries.get(endpoint.uid, NO_TRIES)
         doubt = ""
+        is_leaderless = False
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 for address in in_order(endpoint.addresses, tries)[:MAX_TRIES]:
@@ -256,10 +258,14 @@ class RuntimeClient:
                             return message
                         case Refusal(message=message):
                             doubt = message
+                        case Silence():
+                            is_leaderless |= answer.is_leaderless
+        known = self._observations.get(endpoint.uid)
         if doubt:
-            known = self._observations.get(endpoint.uid)
             self._observations[endpoint.uid] = note_refusal(known, doubt, time.time())
             self._refused()
+        elif is_leaderless:
+            self._observations[endpoint.uid] = note_leaderless(known, time.time())
         return doubt or NOBODY
 
     def _note(self, endpoint: Endpoint, address: str, answer: Answer) -> None:
@@ -271,7 +277,7 @@ class RuntimeClient:
         match answer:
             case Status():
                 self._keep(uid, surplus.from_runtime(answer, endpoint.base))
-            case Silence(reason):
+            case Silence(reason=reason):
                 log.info("runtime did not answer", extra=facts | {"reason": reason})
             case Refusal(status, message):
                 log.warning("runtime refused", extra=facts | {"status": status, "body": message})

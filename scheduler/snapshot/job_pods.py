@@ -25,6 +25,8 @@ class JobPods:
     node_of_index: Mapping[int, str] = field(default_factory=dict)
     # completion indexes of the ready pods
     ready_indexes: frozenset[int] = frozenset()
+    # completion indexes of the pods that have succeeded
+    completed_indexes: frozenset[int] = frozenset()
     # pods for which no node has room
     unplaced: int = 0
     # pods that are on a node
@@ -42,17 +44,21 @@ NO_PODS = JobPods()
 
 
 def read_job_pods(pods: Iterable[Pod]) -> JobPods:
-    """What the pods of one owner show, in whatever order. Pods that have ended do not count."""
+    """What the pods of one owner show, in whatever order. Of those that have ended only the indexes
+    that have succeeded count."""
     ready = 0
     running = list[Pod]()
     requested = defaultdict[str, Resources](Resources)
     node_of_index = dict[int, str]()
     indexes = set[int]()
+    completed = set[int]()
     unplaced = 0
     ends = list[float]()
     stays_stopped = False
     replica_set = deployment = ""
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+        if pod.status.phase == "Succeeded" and _index(pod) >= 0:
+            completed.add(_index(pod))
         if pod.status.phase not in ("Pending", "Running"):
             continue
         if pod.spec.nodeName:
@@ -78,6 +84,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
         requested_per_node=dict(requested),
         node_of_index=node_of_index,
         ready_indexes=frozenset(indexes),
+        completed_indexes=frozenset(completed),
         unplaced=unplaced,
         on_nodes=len(ends),
         stays_stopped=stays_stopped,

@@ -27,6 +27,8 @@ class Observed:
     # since when every pod that answers refuses our requests, and why; 0.0 and empty if one does not
     refused_since: float = 0.0
     refusal: str = ""
+    # since when its pods answer that they know no coordinator; 0.0 if they have one
+    leaderless_since: float = 0.0
     # the request for a save that it accepted last; why no pod accepted the last one, empty if one
     # did
     save_accepted: str = ""
@@ -49,12 +51,14 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
             durable_step=status.durableStep,
             refused_since=0.0,
             refusal="",
+            leaderless_since=0.0,
         )
     newer = status.durableStep > old.durable_step
     return replace(
         old,
         refused_since=0.0,
         refusal="",
+        leaderless_since=0.0,
         durable_step=max(old.durable_step, status.durableStep),
         saved_at=now if newer else old.saved_at,
     )
@@ -66,6 +70,12 @@ def note_refusal(old: Observed | None, reason: str, now: float) -> Observed:
     if known.refusal:
         return known
     return replace(known, refused_since=now, refusal=reason)
+
+
+def note_leaderless(old: Observed | None, now: float) -> Observed:
+    """With the answer that no coordinator is known. A repetition starts no new time."""
+    known = old or Observed()
+    return known if known.leaderless_since else replace(known, leaderless_since=now)
 
 
 def note_request(old: Observed | None, reason: str, size: int, now: float) -> Observed:

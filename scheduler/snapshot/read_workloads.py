@@ -172,7 +172,11 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=unix_or_zero(notes.get(names.SHRUNK_AT, "")),
         addresses=pods.addresses,
-        missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
+        # a job of which a pod has succeeded has finished, and misses none
+        missing_pods=()
+        if pods.completed_indexes
+        else tuple(index for index in range(size) if index not in pods.ready_indexes),
+        completed=pods.completed_indexes,
         unplaced_pods=pods.unplaced,
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),
         save=save_request.read(notes),

@@ -153,6 +153,8 @@ class AdmittedWorkload:
     is_recovering: bool = False
     # ascending indexes of the pods of its size that are not ready; empty for other kinds
     missing_pods: tuple[int, ...] = ()
+    # completion indexes of its pods that have succeeded; empty for other kinds
+    completed: frozenset[int] = frozenset()
     # how many of its pods find no room on any node
     unplaced_pods: int = 0
     # True if it does not come back by itself after it was stopped
@@ -194,8 +196,9 @@ class AdmittedWorkload:
 
     @property
     def is_growing(self) -> bool:
-        """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
-        return bool(self.allowed_sizes) and self.parallelism > self.size
+        """Whether its Job has more pods than quota, so that a scale-up slice is pending. Kueue
+        counts no quota for those that have succeeded."""
+        return bool(self.allowed_sizes) and self.parallelism - len(self.completed) > self.size
 
     @property
     def can_be_set_back(self) -> bool:

@@ -5,7 +5,7 @@ job `gpt` has eight.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from cede.api.cession import Cession
@@ -18,6 +18,7 @@ from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.free_capacity import NodeRoom
 from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts
+from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
 
@@ -134,6 +135,8 @@ def admitted(
     missing_pods: tuple[int, ...] = (),
     node_of_index: Mapping[int, str] | None = None,
     unplaced_pods: int = 0,
+    completed: Collection[int] = (),
+    observed: Observed | None = None,
 ) -> AdmittedWorkload:
     """By default it has all its pods, and wants the largest of its sizes."""
     largest = max(allowed_sizes, default=size)
@@ -168,6 +171,8 @@ def admitted(
         missing_pods=missing_pods,
         node_of_index=node_of_index or {},
         unplaced_pods=unplaced_pods,
+        completed=frozenset(completed),
+        observed=observed or Observed(),
     )
 
 

@@ -150,6 +150,17 @@ async def test_a_size_is_requested_of_another_pod_when_one_knows_no_coordinator(
         await until(lambda: other.requests == [(6, "c-1")])
 
 
+async def test_a_job_whose_pods_know_no_coordinator_is_observed() -> None:
+    """Also beside a pod that does not answer."""
+    job = Endpoint(JOB, "u", (ADDRESS, SILENT_ADDRESS))
+    async with answering(ADDRESS, knows_no_coordinator), following(job) as runtimes:
+        since = runtimes.observations()["u"].leaderless_since
+        await runtimes.poll_all()
+        assert 0 < runtimes.observations()["u"].leaderless_since == since
+    async with following(Endpoint(JOB, "u", (SILENT_ADDRESS,))) as runtimes:
+        assert not runtimes.observations()
+
+
 async def test_of_a_job_that_does_not_answer_some_pods_are_asked_each_time() -> None:
     """Others each time, so every pod has its turn."""
     asked = list[str]()

@@ -1,5 +1,7 @@
 """Requests to a job of this machine."""
 
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,16 @@ def test_workers_connect_within_their_machine_unless_the_user_says_where(tmp_pat
 
     assert interface({}) == "lo"
     assert interface({"GLOO_SOCKET_IFNAME": "eth0"}) == "eth0"
+
+
+def test_a_pod_that_comes_up_after_the_end_is_ended_and_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_job, "LAST_REPORTS_S", 0.2)
+    with subprocess.Popen(["false"]) as failed, subprocess.Popen(["sleep", "60"]) as late:
+        failed.wait()
+        assert local_job._end_late([failed, late]) == [late]
+        assert late.returncode == -signal.SIGTERM
 
 
 def test_request_without_a_job_names_what_is_missing(

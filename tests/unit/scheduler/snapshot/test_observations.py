@@ -3,6 +3,7 @@
 from scheduler.snapshot.observations import (
     Observed,
     forget_request,
+    note_leaderless,
     note_refusal,
     note_request,
     observe,
@@ -35,6 +36,16 @@ def test_a_step_that_goes_back_is_no_save() -> None:
     back = observe(liar, runtime_status(durable_step=41), NOW + 90)
     assert back.saved_at == NOW + 1
     assert back.unsaved_s(NOW + 100) == 99
+
+
+def test_a_job_is_without_coordinator_since_its_pods_first_said_so_until_one_answers() -> None:
+    first = note_leaderless(FIRST, NOW + 1)
+    again = note_leaderless(first, NOW + 9)
+    assert again.leaderless_since == NOW + 1
+    assert observe(again, None, NOW + 10).leaderless_since == NOW + 1
+    assert not observe(again, runtime_status(), NOW + 10).leaderless_since
+    began = note_leaderless(None, NOW)
+    assert not observe(began, runtime_status(), NOW + 1).leaderless_since
 
 
 def test_a_repeated_request_starts_no_new_time() -> None:

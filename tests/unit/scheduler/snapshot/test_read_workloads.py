@@ -173,6 +173,9 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
     gpt = read_admitted(misses, job(4), JobPods(ready_indexes=frozenset({0, 2}), unplaced=1))
     assert (gpt.missing_pods, gpt.unplaced_pods) == ((1, 3), 1)
     assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
+    pods = JobPods(ready_indexes=frozenset({2}), completed_indexes=frozenset({0}))
+    finished = read_admitted(misses, job(4), pods)
+    assert (finished.missing_pods, finished.completed) == ((), {0})
 
 
 # --- pending --------------------------------------------------------------------------------------
