@@ -27,7 +27,7 @@ demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=
 test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes its teams
 	@$(LOCAL) up
 	@$(PYTEST) -m "not processes"; code=$$?; \
-		$(PYTEST) -m processes || code=$$?; \
+		$(PYTEST) -m processes --ignore=tests/frameworks || code=$$?; \
 		exit $$code
 
 test-browser: setup-browser  ## the page of `cede dashboard` in headless Chromium (0.6 GB)
@@ -39,9 +39,10 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 		$(PYTHON_) $(FAST) tests/laws tests/unit --ignore=tests/unit/elastic_runtime; \
 		code=$$?; wait $$! && exit $$code
 
-test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 3 h
+test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 5 h
 	@CEDE_KINDS=1 $(MAKE) test-integrations
-	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler \
+		tests/unit/elastic_runtime/training
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
@@ -58,13 +59,15 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py tests/e2e/test_alerts.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py \
 		tests/e2e/test_cession.py tests/e2e/test_comeback.py tests/e2e/test_growth.py \
+		tests/e2e/test_late_pods.py \
 		tests/e2e/test_local_cluster.py
 	@CEDE_KINDS=1 CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@$(PYTHON_) -m tests.harness.random_world 0 10000
 	@$(PYTHON_) -m tests.harness.forecasts 0 200
-	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py
+	@CEDE_KINDS=1 CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s \
+		tests/processes/test_random_faults.py
 	@$(PYTHON_) -m pytest -q -n 2 --hypothesis-profile=long \
 		-m "not cluster and not gpu and not processes"
 
@@ -87,7 +90,8 @@ test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supp
 	@$(UV) venv -q --allow-existing $(OLDEST)
 	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' \
 		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
-	@$(OLDEST)/bin/python -m pytest -q -n 2 tests/unit/elastic_runtime tests/processes tests/gpu
+	@CEDE_KINDS=1 $(OLDEST)/bin/python -m pytest -q -n 2 \
+		tests/unit/elastic_runtime tests/processes tests/gpu
 
 test-pythons: setup-python  ## elastic_runtime's tests with Python 3.12 to 3.14 (1 GB each)
 	@for version in 3.12 3.13 3.14; do \
@@ -95,8 +99,8 @@ test-pythons: setup-python  ## elastic_runtime's tests with Python 3.12 to 3.14 
 			{ echo "Python $$version is not here, and cannot be downloaded: skipped"; continue; }; \
 		$(UV) pip install -q --python $(CACHE)/python-$$version/bin/python 'torch==2.15.*' \
 			numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis && \
-		$(CACHE)/python-$$version/bin/python -m pytest -q -n 2 tests/unit/elastic_runtime \
-			tests/processes || exit 1; \
+		CEDE_KINDS=1 $(CACHE)/python-$$version/bin/python -m pytest -q -n 2 \
+			tests/unit/elastic_runtime tests/processes || exit 1; \
 	done
 
 test-integrations: setup-python  ## elastic_runtime beside transformers, lightning and others (3 GB)

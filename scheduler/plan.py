@@ -46,8 +46,6 @@ reported."""
 KUEUE_PREEMPTS = (
     "Kueue preempts by its own rules until the ClusterPolicy's status has preemption: Cede"
 )
-
-
 Notice = RecordWorkloadEvent | RecordEvent
 
 
@@ -106,14 +104,14 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
     claims = Claims(snapshot, served, policy, now) if opened else claims
-    busy = target_uids(served)
-    overuse = faults.attempt_all("overuse", shrink_overuse, snapshot, busy, policy.preemption, now)
-    busy |= {action.job_uid for action in overuse}
+    targets = target_uids(served)
+    overuse = faults.attempt_all(
+        "overuse", shrink_overuse, snapshot, targets, policy.preemption, now
+    )
+    busy = targets | {action.job_uid for action in overuse}
     missing = faults.attempt_all("missing pods", shrink_missing, snapshot, busy, now)
     asked = {uid for step in steps for uid in step.asked}
     asked |= {action.job_uid for action in (*overuse, *missing)}
-    drains = (*advancing, *overuse)
-    targets = target_uids(served)
     following = faults.attempt_all(
         "surpluses", follow_bases, snapshot, now, stopping=stopping, targets=targets
     )
@@ -130,7 +128,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *overuse,
         *missing,
         *faults.attempt_all("late pods", remove_late, snapshot, now),
-        *faults.attempt_all("servers", scaled_down, drains, snapshot),
+        *faults.attempt_all("servers", scaled_down, (*advancing, *overuse), snapshot),
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),
         *grown,

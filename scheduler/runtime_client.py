@@ -16,6 +16,7 @@ from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
 from scheduler import surplus
 from scheduler.pod_order import NO_TRIES, Tries, in_order, note
+from scheduler.poll_pauses import poll_pause_s
 from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
 from scheduler.snapshot.observations import (
     Observed,
@@ -28,17 +29,6 @@ from scheduler.snapshot.observations import (
 )
 
 log = logging.getLogger("scheduler.runtime_client")
-FAST_POLL_S = 0.1
-"""Between two polls of a job that is changing."""
-MAX_FAST_S = 60.0
-"""A job that is still changing after this time is polled once a second."""
-LATE_POLL_S = 1.0
-SLOW_POLL_S = 2.0
-"""Between two polls of any other job."""
-PATIENT_FAILURES = 5
-"""A runtime that has just started does not answer yet: only then do the pauses grow."""
-MAX_SILENT_POLL_S = 16.0
-"""Between two polls of a job that does not answer; the pause doubles up to this."""
 STATUS_LIFETIME_S = 10.0
 """A status older than this does not count."""
 REPEAT_REQUEST_S = 1.0
@@ -288,17 +278,6 @@ class RuntimeClient:
         self._observations[uid] = observe(self._observations.get(uid), status, time.time())
         if before is None or _what_matters(before[1]) != _what_matters(status):
             self._changed()
-
-
-def poll_pause_s(failures: int, changing_s: float | None) -> float:
-    """Seconds until the next poll, after so many failures in a row; `changing_s` is how long the
-    job has been changing, None if it is not."""
-    if failures > PATIENT_FAILURES:
-        silent_s = SLOW_POLL_S * 2.0 ** min(failures - PATIENT_FAILURES, 10)
-        return LATE_POLL_S if changing_s is not None else min(MAX_SILENT_POLL_S, silent_s)
-    if changing_s is None:
-        return SLOW_POLL_S
-    return FAST_POLL_S if changing_s < MAX_FAST_S else LATE_POLL_S
 
 
 def _what_matters(status: Status) -> tuple[object, ...]:

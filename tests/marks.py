@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
-"""A test that takes minutes, or that adds controllers to the cluster."""
+"""A test that takes minutes, that adds controllers to the cluster, or that finds little which
+another test of `make test` would not find: all of these together end within an hour."""
 HAS_LONG_FAULTS = "CEDE_LONG_FAULTS" in os.environ
 LONG_FAULTS = pytest.mark.skipif(not HAS_LONG_FAULTS, reason="part of make test-long")
 """A test of a fault that lasts for minutes."""

@@ -12,6 +12,7 @@ import pytest
 from elastic_runtime import contract
 from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
@@ -82,6 +83,7 @@ def test_a_loop_of_the_scripts_own_grows_shrinks_and_loses_ranks(
     assert check_loops(job) > 0
 
 
+@LONG
 def test_a_rank_that_hangs_between_commit_and_begin_is_started_again(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -101,6 +103,7 @@ def test_a_rank_that_hangs_between_commit_and_begin_is_started_again(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 @pytest.mark.parametrize("end", ["by its last step", "by stop"])
 def test_every_process_ends_with_the_job(job: Job, end: str) -> None:
     job.steps = 6 if end == "by its last step" else local_job.FOREVER
@@ -111,6 +114,7 @@ def test_every_process_ends_with_the_job(job: Job, end: str) -> None:
     assert max(line["step"] for line in job.lines("steps-*")) == (6 if end != "by stop" else 7)
 
 
+@LONG
 def test_a_script_that_ends_without_the_last_begin_has_failed(job: Job) -> None:
     ends = "    if session.step == 3:\n        break\n"
     (job.directory / "train.py").write_text(SCRIPT + ends)

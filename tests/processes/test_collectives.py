@@ -6,7 +6,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
-from tests.marks import in_long
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 # A rank is lost or freezes, on request, in a collective: before it sends its rows or when it has
@@ -36,7 +36,8 @@ BEFORE = "2"
 BEHIND = "1"
 
 
-@pytest.mark.parametrize("job", ["replicated", *in_long("deterministic", "hsdp")], indirect=True)
+@LONG
+@pytest.mark.parametrize("job", ["replicated", "deterministic", "hsdp"], indirect=True)
 def test_a_lost_worker_and_resizes_change_no_loss(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -72,12 +73,14 @@ MISMATCHES = [
             "step.all_reduce (sum of float64 on cpu in shape (3,), behind the micro-batches) was "
             "called by some workers, and others went on without it: call it on all of them"
         ],
+        marks=LONG,
         id="behind the loop, by worker 1",
     ),
     pytest.param(
         CODES,
         f"    if step.number != 2 or session.rank:\n    {CODES}",
         ["step.gather_batch was called by some workers, and others went on without it"],
+        marks=LONG,
         id="before the loop, not by worker 0",
     ),
 ]
@@ -100,6 +103,7 @@ def test_other_calls_on_some_workers_end_the_job_with_one_line_on_each(
         assert text.count('"rank died"') == 1
 
 
+@LONG
 @pytest.mark.parametrize("job", ["replicated"], indirect=True)
 @pytest.mark.parametrize(
     ("fault", "cause"),

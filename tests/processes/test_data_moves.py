@@ -8,6 +8,7 @@ import pytest
 
 from elastic_runtime.contract import State
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once, undisturbed_losses
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "data.py").read_text()
@@ -43,7 +44,7 @@ def disturb(job: Job) -> None:
     job.stop()
 
 
-@pytest.mark.parametrize("source", ["loader", "streams"])
+@pytest.mark.parametrize("source", ["loader", *in_long("streams")])
 def test_a_disturbed_job_is_given_the_samples_of_an_undisturbed_one(
     tmp_path: Path, source: str
 ) -> None:

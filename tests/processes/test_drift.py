@@ -4,8 +4,9 @@ import pytest
 
 from tests.harness import local_job
 from tests.harness.local_job import Job
+from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 # A write that depends on the worker, as a script might make with a random draw of its own.
 WRITE = """
     if session.rank == 1 and Path("drift").exists():

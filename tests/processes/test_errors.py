@@ -4,6 +4,7 @@ other pods train on."""
 import pytest
 
 from tests.harness.local_job import SCRIPT, Job
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 # The pod whose script has this file makes another model.
@@ -62,6 +63,7 @@ def test_a_pod_that_comes_back_with_another_model_ends(job: Job) -> None:
     check_gave_up(job, "the model of this worker has other parameters than that of the job")
 
 
+@LONG
 def test_a_pod_that_cannot_load_the_state_ends(job: Job) -> None:
     (job.directory / "train.py").write_text(BROKEN_STATE)
     job.start(0)
@@ -70,6 +72,7 @@ def test_a_pod_that_cannot_load_the_state_ends(job: Job) -> None:
     check_gave_up(job, "RuntimeError: the counter cannot be loaded")
 
 
+@LONG
 def test_a_step_that_fails_without_a_loss_ends_the_processes(job: Job) -> None:
     (job.directory / "train.py").write_text(BROKEN_SUM)
     job.start(0, 1)

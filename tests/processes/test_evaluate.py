@@ -26,7 +26,7 @@ from tests.harness.evaluating_job import (
     wait_until,
 )
 from tests.harness.local_job import Job, children
-from tests.marks import in_long
+from tests.marks import LONG, in_long
 from tests.processes.test_hang import log_lines
 
 pytestmark = pytest.mark.processes
@@ -54,6 +54,7 @@ def test_results_are_equal_bit_by_bit_at_every_size(job: Job, alone: Alone, ques
     check(job, alone)
 
 
+@LONG
 def test_an_evaluation_does_not_change_the_training(tmp_path: Path, alone: Alone) -> None:
     alone.results(30, "41")
     job = run_alone(tmp_path / "without", WITHOUT, 30)
@@ -63,7 +64,8 @@ def test_an_evaluation_does_not_change_the_training(tmp_path: Path, alone: Alone
 # --- lost ranks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["pass-1", "after-0", *in_long("pass-0", "before-1", "after-1")])
+@LONG
+@pytest.mark.parametrize("loss", ["pass-1", "after-0", "pass-0", "before-1", "after-1"])
 def test_it_begins_again_when_a_rank_is_lost(job: Job, alone: Alone, loss: str) -> None:
     (job.directory / "train.py").write_text(SCRIPT_WITH_LOSSES)
     loses_a_rank(job, loss)
@@ -73,6 +75,7 @@ def test_it_begins_again_when_a_rank_is_lost(job: Job, alone: Alone, loss: str) 
 # --- resizes and stops ----------------------------------------------------------------------------
 
 
+@LONG
 def test_a_change_of_the_size_interrupts_it(job: Job, alone: Alone) -> None:
     """It would take an hour; a shrink and a growth do not wait for it."""
     job.env["QUESTIONS"] = "40000"
@@ -110,6 +113,7 @@ STOP = """
 """
 
 
+@LONG
 def test_session_stop_in_it_ends_it_and_the_job(job: Job) -> None:
     body = "    answers = model("
     script = SCRIPT.replace(body, STOP + body).replace(LAST_EVALUATION, "")
@@ -127,6 +131,7 @@ def test_session_stop_in_it_ends_it_and_the_job(job: Job) -> None:
 HANG = '    while Path(f"hang-{session.rank}").exists():\n        time.sleep(0.01)\n'
 
 
+@LONG
 def test_a_long_evaluation_is_no_hang_and_a_stuck_one_is(job: Job, alone: Alone) -> None:
     body = "    answers = model("
     (job.directory / "train.py").write_text(SCRIPT.replace(body, HANG + body))
@@ -149,6 +154,7 @@ def test_a_long_evaluation_is_no_hang_and_a_stuck_one_is(job: Job, alone: Alone)
     check(job, alone)
 
 
+@LONG
 def test_a_frozen_rank_is_detected_in_an_evaluation(job: Job, alone: Alone) -> None:
     job.start(0, 1)
     job.trains(2, beyond=6)

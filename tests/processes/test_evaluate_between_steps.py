@@ -17,7 +17,7 @@ from tests.harness.evaluating_job import (
     wait_until,
 )
 from tests.harness.local_job import Job
-from tests.marks import in_long
+from tests.marks import LONG, in_long
 
 pytestmark = pytest.mark.processes
 SCRIPT = LOSSES + BETWEEN_STEPS
@@ -29,7 +29,7 @@ def job(job: Job) -> Job:
     return evaluating(job)
 
 
-@pytest.mark.parametrize("loss", ["pass-1", "after-0", *in_long("after-1")])
+@pytest.mark.parametrize("loss", ["pass-1", *in_long("after-0", "after-1")])
 def test_it_begins_again_or_is_given_the_result_when_a_rank_is_lost(
     job: Job, alone: Alone, loss: str
 ) -> None:
@@ -38,6 +38,7 @@ def test_it_begins_again_or_is_given_the_result_when_a_rank_is_lost(
     check(job, alone)
 
 
+@LONG
 def test_ranks_join_and_leave_around_it(job: Job, alone: Alone) -> None:
     job.start(0, 1)
     job.trains(2, beyond=6)

@@ -17,7 +17,7 @@ from tests.harness.evaluating_job import (
     wait_until,
 )
 from tests.harness.local_job import Job
-from tests.marks import in_long
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 
@@ -30,6 +30,7 @@ def job(job: Job) -> Job:
 # --- mistakes -------------------------------------------------------------------------------------
 
 
+@LONG
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_evaluation_on_some_ranks_only_is_told_by_all(job: Job, rank: int) -> None:
     change = ("if step.number % 5 == 0:", f"if step.number == 5 and session.rank == {rank}:")
@@ -60,7 +61,8 @@ def test_an_error_that_the_script_catches_on_one_rank_is_told(job: Job) -> None:
 # --- sharded models -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("questions", ["41", *in_long("3")])
+@LONG
+@pytest.mark.parametrize("questions", ["41", "3"])
 def test_a_sharded_model_is_evaluated_at_every_size(job: Job, questions: str) -> None:
     job.env |= {"STRATEGY": "fsdp", "QUESTIONS": questions}
     job.start(0, 1, 2)
@@ -91,6 +93,7 @@ def check_sharded(job: Job, questions: int) -> None:
     assert losses
 
 
+@LONG
 def test_a_shard_that_is_lost_in_an_evaluation_takes_the_job_back(job: Job) -> None:
     job.env["STRATEGY"] = "peer-copies"
     (job.directory / "train.py").write_text(SCRIPT_WITH_LOSSES)
@@ -109,6 +112,7 @@ def test_a_shard_that_is_lost_in_an_evaluation_takes_the_job_back(job: Job) -> N
 # --- behind the loop ------------------------------------------------------------------------------
 
 
+@LONG
 def test_it_evaluates_behind_the_loop_also_without_a_rank_that_has_ended(
     job: Job, alone: Alone
 ) -> None:

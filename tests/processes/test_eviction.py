@@ -8,6 +8,7 @@ import pytest
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = local_job.SCRIPT
@@ -31,6 +32,7 @@ def check_nothing_is_repeated(job: Job, undisturbed: Callable[[int], list[float]
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_an_evicted_job_whose_pod_0_is_missing_saves_its_last_step(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -16,6 +16,7 @@ from tests.harness.ported_scripts import (
     losses,
     write_slow_data,
 )
+from tests.marks import in_long
 from tests.paths import TREE
 
 SEVERAL = TREE / "tests" / "processes" / "scripts" / "several.py"
@@ -63,7 +64,7 @@ def test_the_ordinary_script_runs_and_saves(output_of_plain_runs: Path, name: st
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", PORTED)
+@pytest.mark.parametrize("name", [PORTED[0], *in_long(*PORTED[1:])])
 def test_a_resize_changes_no_loss_of_the_elastic_script(
     tmp_path: Path, output_of_plain_runs: Path, name: str
 ) -> None:

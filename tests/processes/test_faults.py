@@ -9,6 +9,7 @@ from elastic_runtime import contract
 from elastic_runtime.contract import State
 from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once
+from tests.marks import LONG, in_long
 
 pytestmark = pytest.mark.processes
 # A rank is lost while it sends or receives the state; rank 2 connects late. Each on request.
@@ -38,6 +39,7 @@ SCRIPT = local_job.LOST + FAULTS + local_job.SCRIPT
 # --- losses ---------------------------------------------------------------------------------------
 
 
+@LONG
 def test_two_ranks_lost_at_once_and_a_whole_pod(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -58,7 +60,7 @@ def test_two_ranks_lost_at_once_and_a_whole_pod(
     check_exactly_once(job, undisturbed)
 
 
-@pytest.mark.parametrize("lost_rank", ["sender", "receiver"])
+@pytest.mark.parametrize("lost_rank", ["sender", *in_long("receiver")])
 def test_a_rank_lost_while_a_joining_rank_receives_the_state(
     job: Job, undisturbed: Callable[[int], list[float]], lost_rank: str
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_rank_lost_while_a_joining_rank_receives_the_state(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_a_pod_of_two_ranks_shrinks_grows_and_loses_one(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -95,6 +98,7 @@ def test_a_pod_of_two_ranks_shrinks_grows_and_loses_one(
 # --- resizes that meet ----------------------------------------------------------------------------
 
 
+@LONG
 def test_a_size_requested_while_another_is_pending(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -119,6 +123,7 @@ def test_a_size_requested_while_another_is_pending(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_a_shrink_requested_while_a_larger_group_forms(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import free_port
+from tests.marks import LONG
 from tests.paths import TREE
 from tests.unit.docs.pages import blocks_of
 
@@ -62,6 +63,7 @@ def wait_until(condition: Callable[[], bool], purpose: str) -> None:
         time.sleep(0.1)
 
 
+@LONG
 def test_the_commands_of_the_porting_page_work(tmp_path: Path) -> None:
     script = blocks_of("docs/porting.md", "python")[0].text
     (tmp_path / "train.py").write_text(script.replace("steps(200)", "steps(1_000_000)"))

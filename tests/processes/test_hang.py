@@ -13,6 +13,7 @@ from elastic_runtime import contract
 from elastic_runtime.contract import State
 from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once, children
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 HANG = """
@@ -80,6 +81,7 @@ def test_a_frozen_rank_is_detected_and_restarted(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_a_rank_that_computes_while_it_holds_pythons_lock_is_not_taken_for_a_frozen_one(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -10,6 +10,7 @@ from elastic_runtime import contract
 from elastic_runtime.agent.injection import copy_runtime
 from tests.harness.local_job import free_port
 from tests.harness.pythons import find_python
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 
@@ -39,7 +40,7 @@ def run(version: str, copy: Path, *words: str) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", ["3.11", *in_long("3.12", "3.13", "3.14")])
 def test_a_job_runs_from_the_copy(copy: Path, version: str) -> None:
     """A command, because not each of these Pythons has torch."""
     options = ["--port", str(free_port()), "--local", "2", "--signal", "TERM"]
@@ -48,7 +49,7 @@ def test_a_job_runs_from_the_copy(copy: Path, version: str) -> None:
     assert result.stdout.count("it runs") == 2
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8", "3.9", "3.10"])
+@pytest.mark.parametrize("version", ["3.10", *in_long("3.6", "3.7", "3.8", "3.9")])
 def test_an_older_python_is_named_in_one_line(copy: Path, version: str) -> None:
     result = run(version, copy, "train.py")
     assert result.returncode == 1

@@ -7,6 +7,7 @@ import pytest
 
 from elastic_runtime.checkpointing import best_mark, restore
 from tests.harness.local_job import SCRIPTS, Job
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 # The value falls until step 40 and rises from there.
@@ -31,6 +32,7 @@ def check(directory: Path) -> int | None:
     return mark.step
 
 
+@LONG
 def test_the_best_is_kept_while_ranks_are_lost_and_the_job_starts_again(job: Job) -> None:
     directory = job.directory / "save"
     job.start(0, 1, 2)
@@ -50,6 +52,7 @@ def test_the_best_is_kept_while_ranks_are_lost_and_the_job_starts_again(job: Job
     assert check(directory) == best
 
 
+@LONG
 def test_a_job_that_is_killed_at_any_moment_has_a_mark_of_a_whole_checkpoint(job: Job) -> None:
     directory = job.directory / "save"
     for attempt in range(4):

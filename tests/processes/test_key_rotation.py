@@ -10,8 +10,9 @@ from elastic_runtime.agent.control_client import Refused
 from elastic_runtime.agent.signing_keys import REREAD_S
 from tests.harness import local_job
 from tests.harness.local_job import KEY, Job, check_exactly_once
+from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 SCRIPT = local_job.SCRIPT
 NEW_KEY = b"1" * 64
 

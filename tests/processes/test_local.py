@@ -22,6 +22,7 @@ from tests.harness.local_job import (
     children,
     free_port,
 )
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
@@ -153,6 +154,7 @@ def test_a_terminated_pod_leaves_at_the_end_of_a_step(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_pods_train_on_and_save_after_pod_0_was_terminated(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -169,6 +171,7 @@ def test_pods_train_on_and_save_after_pod_0_was_terminated(
     assert newest.step == check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_one_rank_ends_the_job_early_for_all(tmp_path: Path) -> None:
     stop = "    if step.number == 8 and session.rank == 1:\n        session.stop()\n"
     script = SCRIPT.replace("    for batch in step:\n", stop + "    for batch in step:\n")
@@ -182,6 +185,7 @@ def test_one_rank_ends_the_job_early_for_all(tmp_path: Path) -> None:
     assert max(line["step"] for line in job.lines("steps-*")) == 9
 
 
+@LONG
 def test_a_job_gives_up_when_its_script_always_fails_at_one_step(
     tmp_path: Path,
 ) -> None:

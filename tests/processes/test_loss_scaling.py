@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
-from tests.marks import in_long
+from tests.marks import LONG
 from tests.processes.test_weights import LOSE_IN_COMMIT
 
 pytestmark = pytest.mark.processes
@@ -29,7 +29,8 @@ def scales(directory: Path) -> dict[int, set[float]]:
     return scales
 
 
-@pytest.mark.parametrize("job", ["replicated", *in_long("deterministic", "hsdp")], indirect=True)
+@LONG
+@pytest.mark.parametrize("job", ["replicated", "deterministic", "hsdp"], indirect=True)
 def test_the_scale_is_that_of_an_undisturbed_job_on_all_ranks(
     job: Job, undisturbed: Callable[[int], list[float]], undisturbed_directory: Path
 ) -> None:

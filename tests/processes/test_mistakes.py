@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import SCRIPT, Job
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 
@@ -68,6 +69,7 @@ if os.environ["JOB_COMPLETION_INDEX"] == "1" and not os.path.exists("repaired"):
 """
 
 
+@LONG
 def test_a_failure_before_the_session_is_in_the_status_until_the_pod_trains(tmp_path: Path) -> None:
     job = Job(tmp_path, SCRIPT.replace("from elastic_runtime import Session\n", BROKEN_POD))
     job.start(0, 1)

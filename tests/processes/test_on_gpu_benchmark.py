@@ -3,8 +3,9 @@
 import pytest
 
 from tests.bench.runtime import on_gpu
+from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 
 
 def test_every_side_is_measured_in_every_round() -> None:

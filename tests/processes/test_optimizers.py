@@ -30,6 +30,7 @@ def test_two_optimizers_go_through_growth_a_lost_rank_and_a_shrink(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 @pytest.mark.parametrize("job", ["fsdp"], indirect=True)
 def test_two_optimizers_are_loaded_at_another_size_by_another_strategy(
     job: Job, undisturbed: Callable[[int], list[float]]

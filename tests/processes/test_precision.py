@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once, undisturbed_losses
+from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 SCRIPT = (SCRIPTS / "compiled.py").read_text()
 
 

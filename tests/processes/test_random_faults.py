@@ -18,8 +18,9 @@ import pytest
 
 from elastic_runtime.checkpointing import restore
 from tests.harness.local_job import SCRIPT, Job, check_exactly_once, children, undisturbed_losses
+from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 RESIZES = int(os.environ.get("CEDE_RESIZES", "10"))
 LARGEST = 8 if RESIZES > 50 else 3
 SEED = 5

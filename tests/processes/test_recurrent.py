@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once
+from tests.marks import LONG
 from tests.unit.docs.pages import blocks_of
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 [GUIDE] = [
     block.text for block in blocks_of("docs/porting.md", "python") if "class Memory" in block.text
 ]

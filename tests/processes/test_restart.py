@@ -18,6 +18,7 @@ from tests.harness.restarted_job import (
     steps_in,
     trains_on,
 )
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
@@ -56,6 +57,7 @@ def test_resizes_repeat_no_step_and_a_killed_script_goes_on_from_its_checkpoint(
     has_undisturbed_losses(job.directory, job.env)
 
 
+@LONG
 @AT_TWO_SIZES
 def test_shards_are_saved_by_one_number_of_ranks_and_loaded_by_another(
     job: Job, large: int, small: int
@@ -87,6 +89,7 @@ else:
 """
 
 
+@LONG
 def test_a_job_is_complete_when_the_scripts_of_all_ranks_have_ended(job: Job) -> None:
     (job.directory / "train.py").write_text(UNEQUAL_ENDS)
     job.start(0, 1)

@@ -9,6 +9,7 @@ from elastic_runtime import contract
 from elastic_runtime.agent.command_worker import SAVES_AT_STOPS
 from elastic_runtime.contract import State
 from tests.harness.local_job import Job
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 # `{save}`: on SIGTERM.
@@ -85,6 +86,7 @@ def test_a_request_to_save_is_answered_and_disturbs_no_script(job: Job) -> None:
     assert (status.generation, status.size, status.state) == (generation, 2, State.TRAINING)
 
 
+@LONG
 def test_a_rank_that_ends_early_waits_and_takes_part_in_the_next_size(job: Job) -> None:
     (job.directory / "train.py").write_text(
         SCRIPT.format(save="sys.exit(0)").replace(

@@ -11,9 +11,10 @@ import pytest
 from elastic_runtime import contract
 from tests.harness.local_job import Job, children
 from tests.harness.restarted_job import after_a_loss, script_of, trains_on
+from tests.marks import LONG
 from tests.paths import TREE
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 STEP = "        losses = torch.zeros(1)\n"
 HANG = """
         hang = Path("hang-" + os.environ["RANK"])

@@ -12,6 +12,7 @@ from elastic_runtime import contract
 from elastic_runtime.checkpointing import restore
 from elastic_runtime.contract import State
 from tests.harness.local_job import SCRIPTS, Job
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "saves.py").read_text()
@@ -76,6 +77,7 @@ def test_saves_continue_through_joins_and_losses(job: Job) -> None:
     assert end.durableStep == end.step
 
 
+@LONG
 def test_a_stop_waits_until_the_directory_can_be_written(job: Job) -> None:
     """A failed save is reported and costs no step."""
     job.start(0, 1)
@@ -97,8 +99,8 @@ def test_a_stop_waits_until_the_directory_can_be_written(job: Job) -> None:
     ("call", "error", "cause"),
     [
         pytest.param("fsync", "EIO 1", "rank 1", id="EIO of one worker"),
-        pytest.param("fsync", "ENOSPC", os.strerror(errno.ENOSPC), id="ENOSPC"),
-        pytest.param("mkdir", "EROFS", os.strerror(errno.EROFS), id="EROFS"),
+        pytest.param("fsync", "ENOSPC", os.strerror(errno.ENOSPC), id="ENOSPC", marks=LONG),
+        pytest.param("mkdir", "EROFS", os.strerror(errno.EROFS), id="EROFS", marks=LONG),
     ],
 )
 def test_a_failing_disk_costs_no_step_and_no_older_save(
@@ -127,6 +129,7 @@ def test_a_failing_disk_costs_no_step_and_no_older_save(
     assert (end.message, end.saveMessage) == ("", "")
 
 
+@LONG
 def test_a_job_waits_for_a_full_disk_after_its_last_step(job_with_failing_disk: Job) -> None:
     """A shrink does not wait for it."""
     job = job_with_failing_disk

@@ -14,7 +14,7 @@ from tests.harness.local_job import (
     children,
     moves_between_strategies,
 )
-from tests.marks import in_long
+from tests.marks import LONG, in_long
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "sharded.py").read_text()
@@ -97,6 +97,7 @@ def extra_memory(directory: Path) -> list[int]:
     return [int((directory / f"memory-{rank}").read_text()) for rank in range(4)]
 
 
+@LONG
 def test_a_model_from_meta_is_never_whole_on_a_worker(tmp_path: Path) -> None:
     """Neither when it begins, nor when it is loaded from a checkpoint, which has three times its
     size because of AdamW."""
@@ -137,7 +138,8 @@ def test_a_lost_shard_with_a_copy_costs_the_step_in_flight(
     check_exactly_once(job, undisturbed)
 
 
-@pytest.mark.parametrize("loss", ["move-0", "pass-2", *in_long("move-3", "pass-0")])
+@LONG
+@pytest.mark.parametrize("loss", ["move-0", "pass-2", "move-3", "pass-0"])
 @HSDP
 def test_a_rank_lost_in_a_shrink_costs_the_step_in_flight(
     job: Job, undisturbed: Callable[[int], list[float]], loss: str
@@ -165,6 +167,7 @@ def test_a_rank_lost_in_a_shrink_costs_the_step_in_flight(
 # --- a lost shard that has none -------------------------------------------------------------------
 
 
+@LONG
 @PEER_COPIES
 def test_without_another_copy_the_job_goes_back_to_peer_copies(
     job: Job, undisturbed: Callable[[int], list[float]]
@@ -185,6 +188,7 @@ def test_without_another_copy_the_job_goes_back_to_peer_copies(
     assert "continuing from the newest peer copies" in job.output()
 
 
+@LONG
 @PEER_COPIES
 def test_a_rank_lost_while_it_hands_over_takes_the_job_back_to_peer_copies(
     job: Job, undisturbed: Callable[[int], list[float]]
@@ -201,6 +205,7 @@ def test_a_rank_lost_while_it_hands_over_takes_the_job_back_to_peer_copies(
     assert "continuing from the newest peer copies" in job.output()
 
 
+@LONG
 @PEER_COPIES
 def test_two_neighbours_lost_at_once_need_a_checkpoint(job: Job) -> None:
     job.start(0, 1, 2)

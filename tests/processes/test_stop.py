@@ -6,6 +6,7 @@ import pytest
 
 from elastic_runtime.checkpointing import restore
 from tests.harness.local_job import SCRIPT, Job
+from tests.marks import in_long
 
 pytestmark = pytest.mark.processes
 
@@ -20,7 +21,7 @@ STOP = """
 """
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [1, *in_long(3)])
 def test_a_job_that_is_stopped_in_the_step_before_a_resize_ends_with_it(
     tmp_path: Path, size: int
 ) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import SCRIPT, Job
+from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 
 SLOW_POD_1 = """
 import os

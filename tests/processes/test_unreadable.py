@@ -11,7 +11,7 @@ from elastic_runtime import contract
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once
 from tests.marks import LONG
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, LONG]
 # In the pod that has a file `failing-INDEX`, every read of a part of a checkpoint fails.
 SCRIPT = f"""
 import errno, os

@@ -6,7 +6,7 @@ import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
-from tests.marks import in_long
+from tests.marks import LONG, in_long
 
 pytestmark = pytest.mark.processes
 # A rank is lost, on request, when it has all gradients and has not voted yet.
@@ -50,6 +50,7 @@ def test_the_loss_is_that_of_all_tokens_through_growth_and_losses(
         assert [losses[step] for step in range(1, last + 1)] == expected[:last], "bit by bit"
 
 
+@LONG
 @pytest.mark.parametrize("job", ["fsdp"], indirect=True)
 def test_a_sharded_job_has_the_loss_of_all_tokens_at_sizes_that_do_not_divide(
     job: Job, undisturbed: Callable[[int], list[float]]
@@ -66,7 +67,7 @@ def test_a_sharded_job_has_the_loss_of_all_tokens_at_sizes_that_do_not_divide(
     check_exactly_once(job, undisturbed)
 
 
-@pytest.mark.parametrize("job", ["replicated", "fsdp"], indirect=True)
+@pytest.mark.parametrize("job", ["replicated", *in_long("fsdp")], indirect=True)
 def test_weights_on_some_workers_only_end_the_job_with_one_line(job: Job) -> None:
     weight = "weight=None if session.rank == 1 else tokens"
     (job.directory / "train.py").write_text(SCRIPT.replace(WEIGHT, weight))

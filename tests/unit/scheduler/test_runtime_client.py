@@ -15,12 +15,9 @@ from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import SizeRequest
 from scheduler.runtime_client import (
     CALL_TIMEOUT_S,
-    MAX_FAST_S,
     MAX_TRIES,
-    PATIENT_FAILURES,
     Endpoint,
     RuntimeClient,
-    poll_pause_s,
 )
 from tests.fakes.api_faults import hangs
 from tests.fakes.runtime import ROOT_KEY, Runtime, answering, loopback_address, signed
@@ -97,24 +94,6 @@ async def test_the_status_of_a_runtime_no_longer_followed_is_forgotten() -> None
     async with Runtime(ADDRESS, "research", "u", 8), following(ENDPOINT) as runtimes:
         runtimes.follow([])
         assert not runtimes.statuses()
-
-
-@pytest.mark.parametrize(
-    ("failures", "changing_s", "pause_s"),
-    [
-        pytest.param(0, None, 2.0, id="a job that does not change"),
-        pytest.param(0, 0.0, 0.1, id="a job that changes"),
-        pytest.param(0, MAX_FAST_S, 1.0, id="a job that changes for long"),
-        pytest.param(PATIENT_FAILURES, None, 2.0, id="a job that starts"),
-        pytest.param(PATIENT_FAILURES + 1, None, 4.0, id="a dead address"),
-        pytest.param(PATIENT_FAILURES + 50, None, 16.0, id="a dead address, for long"),
-        pytest.param(PATIENT_FAILURES + 50, 0.0, 1.0, id="a dead address of a target"),
-    ],
-)
-def test_the_pause_until_the_next_poll(
-    failures: int, changing_s: float | None, pause_s: float
-) -> None:
-    assert poll_pause_s(failures, changing_s) == pause_s
 
 
 async def test_a_job_that_starts_to_change_is_polled_at_once() -> None:

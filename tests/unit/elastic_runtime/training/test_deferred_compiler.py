@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from elastic_runtime.training import deferred_compiler
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
@@ -120,12 +121,14 @@ def test_the_compiler_is_imported_when_it_is_used() -> None:
     run(PLAIN_TRAINING.replace("IMPORT", "import elastic_runtime.session") + COMPILATION)
 
 
+@LONG
 @pytest.mark.parametrize("use", ["torch.compiler.disable()", "import torch._dynamo.eval_frame"])
 def test_what_a_library_excludes_from_compilation_stays_out_of_it(use: str) -> None:
     """Nothing in torch is another object after the import, and `disable` is the real one."""
     run(DISABLED.replace("USE", use))
 
 
+@LONG
 @pytest.mark.parametrize(
     "way",
     [

@@ -52,7 +52,7 @@ def test_pods_that_have_ended_do_not_count() -> None:
 
 def test_the_indexes_that_have_succeeded_are_known() -> None:
     ended = read_job_pods([pod("u", phase="Succeeded", labels=POD_0), pod("u")])
-    assert (ended.completed_indexes, ended.ready) == ({0}, 1)
+    assert (ended.completed_indexes, ended.ready) == (frozenset({0}), 1)
 
 
 def test_when_the_pods_on_nodes_have_ended_is_known_once_all_are_being_deleted() -> None:

@@ -175,7 +175,7 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
     assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
     pods = JobPods(ready_indexes=frozenset({2}), completed_indexes=frozenset({0}))
     finished = read_admitted(misses, job(4), pods)
-    assert (finished.missing_pods, finished.completed) == ((), {0})
+    assert (finished.missing_pods, finished.completed) == ((), frozenset({0}))
 
 
 # --- pending --------------------------------------------------------------------------------------
