@@ -45,8 +45,9 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/unit/elastic_runtime/training
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
-	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
-	@CEDE_RESERVATIONS=20 CEDE_FAIR_SHARING=off $(PYTHON_) -m pytest -q -s \
+	@CEDE_KINDS=1 CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s \
+		tests/integration/test_reservation.py
+	@CEDE_KINDS=1 CEDE_RESERVATIONS=20 CEDE_FAIR_SHARING=off $(PYTHON_) -m pytest -q -s \
 		tests/integration/test_reservation.py
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py \
 		tests/integration/test_ledger.py tests/integration/test_deployed_ledger.py \
@@ -54,6 +55,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/integration/test_governance_change.py tests/integration/test_governance_failure.py \
 		tests/integration/test_governance_sharing.py tests/integration/test_accelerators_policy.py \
 		tests/integration/test_raw_elastic.py tests/integration/test_governance_gang.py \
+		tests/integration/test_whatif.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py tests/e2e/test_alerts.py \

@@ -1,14 +1,14 @@
 """PURE. The contract between controllers and a job's runtime: messages, signatures, environment.
 
-The control API has three calls, on the port of any pod of the job. The coordinator answers; the
-other pods forward the call to it.
+The control API has four calls, on the port of any pod of the job. The coordinator answers, and the
+other pods forward the call to it; the last one is answered by the pod itself.
 
     PUT  /v1/size        SizeRequest → Status    sets the size; repeating it changes nothing
     GET  /v1/status                  → Status
     POST /v1/checkpoint              → Status    starts a durable save; `durableStep` shows its end
+    POST /v1/finished                → Status    a pod has succeeded: this one ends if it is late
 
-Every request and every reply carries an HMAC-SHA256 signature (`sign`). Requests that are not
-signed, stale or replayed get 401.
+Requests and replies carry an HMAC-SHA256 signature (`sign`): without a new and valid one, 401.
 """
 
 import hashlib
@@ -32,8 +32,9 @@ PORT = 8476
 SIZE_PATH = "/v1/size"
 STATUS_PATH = "/v1/status"
 CHECKPOINT_PATH = "/v1/checkpoint"
+FINISHED_PATH = "/v1/finished"
 PATHS = (SIZE_PATH, STATUS_PATH, CHECKPOINT_PATH)
-"""The calls of controllers, which any pod accepts."""
+"""The calls that the coordinator answers."""
 # No failures of a script: 255 is that of a container which went down with its node (containerd).
 EXIT_LEFT_ON_REQUEST = 43
 IGNORED_EXIT_CODES = (EXIT_LEFT_ON_REQUEST, 255)

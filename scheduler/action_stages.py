@@ -21,6 +21,7 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
+from scheduler.finish_actions import ReportFinish
 from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
 
@@ -28,6 +29,7 @@ STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
     (
         RequestSize,
+        ReportFinish,
         ResizeJob,
         RequestSave,
         AnswerSave,
@@ -65,7 +67,14 @@ def _stage_of(number: int, action: Action) -> tuple[str, int]:
 def object_of(action: Action) -> object:
     """The kind and the name of the object that the action concerns."""
     match action:
-        case RequestSize() | ResizeJob() | RequestSave() | AnswerSave() | RecordEvent():
+        case (
+            RequestSize()
+            | ReportFinish()
+            | ResizeJob()
+            | RequestSave()
+            | AnswerSave()
+            | RecordEvent()
+        ):
             return "job", action.job
         case SetWorkloadActive() | RequeueWorkload() | RecordWorkloadEvent():
             return "workload", action.workload

@@ -9,6 +9,7 @@ from cede.api.objects import Json, Key
 from cede.api.reasons import SchedulerEvent
 from cede.api.resources import FlavorResource, describe_amounts
 from cede.api.surplus import Base
+from scheduler.finish_actions import ReportFinish
 from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -273,6 +274,7 @@ Action = (
     | DeleteCession
     | SetQueueingStrategy
     | RequestSize
+    | ReportFinish
     | ResizeJob
     | RequestSave
     | AnswerSave

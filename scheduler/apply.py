@@ -54,6 +54,7 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
+from scheduler.finish_actions import ReportFinish
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.save_actions import AnswerSave, RequestSave
 from scheduler.server_actions import DrainPod, ScaleServer
@@ -69,7 +70,7 @@ ACTIONS = Counter(
     "which a running job gets more pods.",
     ["action", "result"],
 )
-QUEUED = (RequestSize, RequestSave, RecordEvent, RecordWorkloadEvent)
+QUEUED = (RequestSize, ReportFinish, RequestSave, RecordEvent, RecordWorkloadEvent)
 """Actions that end beside the pass."""
 NOTHING = RawObjects()
 MAX_WRITES = 32
@@ -194,6 +195,10 @@ class Applier:
                 self._runtimes.request_size(
                     Endpoint(action.job, action.job_uid, action.addresses, base=action.base),
                     SizeRequest(action.size, action.cession, action.deadline_s),
+                )
+            case ReportFinish():
+                self._runtimes.report_finish(
+                    Endpoint(action.job, action.job_uid, action.addresses, base=action.base)
                 )
             case RequestSave():
                 self._runtimes.request_save(

@@ -30,7 +30,7 @@ from scheduler.cession.stopped_jobs import run_again, set_aside_events
 from scheduler.faults import Fault, Faults
 from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
-from scheduler.resizing.late_pods import remove_late
+from scheduler.resizing.late_pods import finish_late
 from scheduler.resizing.missing_pods import shrink_missing
 from scheduler.resizing.overuse import shrink_overuse
 from scheduler.resizing.servers import give_back, grow_servers
@@ -66,11 +66,12 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     is_observing = policy.mode == "Observe"
     made = (_observe if is_observing else _enforce)(snapshot, policy, now)
     faults = Faults()
-    # in every mode, because it takes nothing from anybody
+    # both in every mode, because they take nothing from anybody
     saves = faults.attempt_all("requested saves", serve_saves, snapshot, now)
+    late = faults.attempt_all("late pods", finish_late, snapshot)
     return replace(
         made,
-        actions=(*made.actions, *saves),
+        actions=(*made.actions, *saves, *late),
         notices=(*made.notices, *_refusing(snapshot, now)),
         faults=(*made.faults, *faults.all),
     )
@@ -127,7 +128,6 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all("reservations", restore, snapshot, still_open),
         *overuse,
         *missing,
-        *faults.attempt_all("late pods", remove_late, snapshot, now),
         *faults.attempt_all("servers", scaled_down, (*advancing, *overuse), snapshot),
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),

@@ -60,7 +60,7 @@ class Silence:
     """Nothing that counts came from this pod: another one may answer."""
 
     reason: str
-    # True if the pod says that it knows no coordinator
+    # True if the pod answers that it knows no coordinator
     is_leaderless: bool = False
 
 

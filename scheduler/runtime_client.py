@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -33,6 +33,8 @@ STATUS_LIFETIME_S = 10.0
 """A status older than this does not count."""
 REPEAT_REQUEST_S = 1.0
 """The same request is not sent again within this time."""
+REPEAT_FINISH_S = 10.0
+"""A pod ends only when it has looked for its job for 20 s."""
 MAX_TRIES = 3
 NOBODY = "none of its pods answers"
 CALL_TIMEOUT_S = 4.0
@@ -96,6 +98,8 @@ class RuntimeClient:
         self._tries: dict[str, Tries] = {}
         # by Job uid: when the last request for a save was sent, and which
         self._saves: dict[str, tuple[float, str]] = {}
+        # by Job uid: when its pods were last told that it has finished
+        self._finishes: dict[str, float] = {}
         self._calls: set[asyncio.Task[object]] = set()
         self._session: aiohttp.ClientSession | None = None
 
@@ -143,6 +147,7 @@ class RuntimeClient:
             self._statuses.pop(uid, None)
             self._requests.pop(uid, None)
             self._saves.pop(uid, None)
+            self._finishes.pop(uid, None)
         for uid in self._tries.keys() - self._endpoints.keys():
             del self._tries[uid]
         for uid, endpoint in self._endpoints.items():
@@ -178,6 +183,16 @@ class RuntimeClient:
             return
         self._saves[endpoint.uid] = (now, attempt)
         self._start(self._save(endpoint, attempt))
+
+    def report_finish(self, endpoint: Endpoint) -> None:
+        """Send it to each pod beside the caller, not again within REPEAT_FINISH_S."""
+        now = time.monotonic()
+        if now - self._finishes.get(endpoint.uid, -REPEAT_FINISH_S) < REPEAT_FINISH_S:
+            return
+        self._finishes[endpoint.uid] = now
+        for address in endpoint.addresses:
+            pod = replace(endpoint, addresses=(address,))
+            self._start(self._call(pod, "POST", contract.FINISHED_PATH))
 
     async def _save(self, endpoint: Endpoint, attempt: str) -> None:
         refusal = await self._call(endpoint, "POST", contract.CHECKPOINT_PATH)
@@ -255,7 +270,7 @@ class RuntimeClient:
             self._observations[endpoint.uid] = note_refusal(known, doubt, time.time())
             self._refused()
         elif is_leaderless:
-            self._observations[endpoint.uid] = note_leaderless(known, time.time())
+            self._observations[endpoint.uid] = note_leaderless(known)
         return doubt or NOBODY
 
     def _note(self, endpoint: Endpoint, address: str, answer: Answer) -> None:

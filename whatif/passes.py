@@ -26,6 +26,7 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.cession.preemptor_state import find_preemptor
+from scheduler.finish_actions import ReportFinish
 from scheduler.plan import plan
 from scheduler.preemption.admissions import next_admissions
 from scheduler.resizing.missing_pods import PLACEMENT_WAIT_S
@@ -50,6 +51,7 @@ WithoutEffect = (
     | DeleteCession
     | SetQueueingStrategy
     | RequeueWorkload
+    | ReportFinish
     | RequestSave
     | AnswerSave
     | CreateGuard

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from elastic_runtime import messages
-from elastic_runtime.agent import control_server, peers
+from elastic_runtime.agent import control_server, external_command, peers, succession
 from elastic_runtime.agent.coordinator_client import CoordinatorClient
 from elastic_runtime.agent.hang_detection import PausableClock
 from elastic_runtime.agent.leadership import DECISION_INTERVAL_S, Leadership
@@ -50,10 +50,10 @@ class Agent:
         self.code = 0
         self.pool = WorkerPool(settings, script, self.end, self._log_hang)
         # After this process itself was frozen, no coordinator counts as lost.
-        clock = PausableClock(time.monotonic, 10 * DECISION_INTERVAL_S)
-        self.client = CoordinatorClient(settings, self.pool, self.end, clock)
-        self.leadership = Leadership(settings, self.pool, self.client, clock)
-        self.router = RequestRouter(self.leadership)
+        self.clock = PausableClock(time.monotonic, 10 * DECISION_INTERVAL_S)
+        self.client = CoordinatorClient(settings, self.pool, self.end, self.clock)
+        self.leadership = Leadership(settings, self.pool, self.client, self.clock)
+        self.router = RequestRouter(self.leadership, self.end_if_late)
         self.over = asyncio.Event()
         # Until when a terminating pod may stay, by the monotonic clock.
         self._leave_by = 0.0
@@ -103,6 +103,21 @@ class Agent:
         if not self.over.is_set():
             self.code = code
             self.over.set()
+
+    def end_if_late(self) -> bool:
+        """End with success, because another pod of the job has, if this pod came too late to take
+        part. A command under --signal is each pod's own work. Returns whether the pod ends."""
+        known, limits = self.leadership.knowledge(), self.client.limits
+        # It has formed no generation since its workers started.
+        is_idle = self.pool.state.generation == 0
+        has_own_work = external_command.is_worker(self.pool.script)
+        is_late = is_idle and succession.is_left_out(known, self.clock(), limits)
+        if has_own_work or not is_late:
+            return False
+        log.info("the job has finished without this pod")
+        self.pool.state.finished = True
+        self.end(0)
+        return True
 
     def metrics(self) -> str:
         coordinator = self.client.coordinator

@@ -23,12 +23,18 @@ from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_RANK_ENV
 log = logging.getLogger(__name__)
 # Between two checks for FILE.
 POLL_INTERVAL_S = 0.1
+MODULE = ("-m", "elastic_runtime.agent.external_command")
 
 
 def script(signal_name: str, done_file: str, command: Sequence[str]) -> list[str]:
     """The worker process that an agent starts. Raises ValueError for an unknown signal."""
     name = signal_named(signal_name).name
-    return ["-m", "elastic_runtime.agent.external_command", name, done_file, *command]
+    return [*MODULE, name, done_file, *command]
+
+
+def is_worker(script: Sequence[str]) -> bool:
+    """Whether `script` returned these arguments."""
+    return tuple(script[:2]) == MODULE
 
 
 class ExternalCommand(CommandWorker):

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -25,15 +24,12 @@ HOST = "127.0.0.1"
 INTERFACE = "lo"
 # Of every local job; a directory holds one job's key.
 JOB = "local"
-# The other pods of a job that has finished end within 12 s after the first (agent.py, LINGER_S).
-LAST_REPORTS_S = 30.0
+TELL_INTERVAL_S = 5.0
 # In that directory, if people watch the job on a terminal.
 LOG = "log.jsonl"
 # For the answer of one pod. So many are asked at most, pod 0 first: any passes a request on.
 TRY_TIMEOUT_S = 2.0
 MAX_TRIES = 4
-
-Process = subprocess.Popen[bytes]
 
 
 def run(
@@ -45,8 +41,7 @@ def run(
     *,
     on_terminal: bool,
 ) -> int:
-    """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0. A pod
-    that comes up when the job has finished is ended after `LAST_REPORTS_S`, and does not count.
+    """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0.
 
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
     other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
@@ -90,27 +85,32 @@ def run(
     if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
         complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
         forward_signal(signal.SIGTERM, None)
-    late = _end_late(processes) if first == 0 else []
-    codes = [process.wait() for process in processes if process not in late]
+    if first == 0:
+        _tell_late(processes, directory)
+    codes = [process.wait() for process in processes]
     code = next((code if code > 0 else 128 - code for code in codes if code), 0)
     if view:
         view.end(_end_of_job(code))
     return code
 
 
-def _end_late(processes: Sequence[Process]) -> list[Process]:
-    """End the pods that were not up when the job finished, and return them. Pod 0 has ended by
-    then, and such a pod would look for the others without an end."""
-    ends_by = time.monotonic() + LAST_REPORTS_S
+def _tell_late(processes: Sequence["subprocess.Popen[bytes]"], directory: Path) -> None:
+    """Until all have ended, tell them again and again that pod 0 has succeeded. A pod that was not
+    up when the job finished would look for the others without an end."""
+    keys = KeyFile(directory / "key")
     for process in processes:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, ends_by - time.monotonic()))
-    late = [process for process in processes if process.poll() is None]
-    for process in late:
-        process.terminate()
-    for process in late:
-        process.wait()
-    return late
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(TELL_INTERVAL_S)
+                break
+            for port in _ports(directory):
+                call = control_client.call(
+                    *(HOST, port, keys, JOB, "POST", contract.FINISHED_PATH, b""),
+                    timeout_s=TRY_TIMEOUT_S,
+                )
+                # One that trained refuses, others have ended.
+                with suppress(OSError, control_client.Refused):
+                    asyncio.run(call)
 
 
 def _lock(directory: Path) -> bool:

@@ -1,6 +1,6 @@
 """Which agent answers a signed request: this one, or the coordinator that it follows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from elastic_runtime import contract, json_codec
 from elastic_runtime.agent.control_client import Refused, forward
@@ -12,11 +12,14 @@ from elastic_runtime.agent.peers import split
 # For a controller's call. Controllers wait 2 s, and then try another pod.
 FORWARD_TIMEOUT_S = 3.0
 UNAVAILABLE = 503
+CONFLICT = 409
 
 
 class RequestRouter:
-    def __init__(self, leadership: Leadership) -> None:
+    def __init__(self, leadership: Leadership, end_if_late: Callable[[], bool]) -> None:
+        """`end_if_late` ends a pod that came when its job had finished, and is True for one."""
         self._leadership = leadership
+        self._end_if_late = end_if_late
 
     async def serve(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
@@ -29,6 +32,11 @@ class RequestRouter:
                 return 200, json_codec.encode(standing)
             case "POST", value if value == VOTE_PATH:
                 return 200, json_codec.encode(leadership.vote(json_codec.decode(Candidacy, body)))
+            case "POST", contract.FINISHED_PATH:
+                if self._end_if_late():
+                    return 200, contract.encode(contract.Status(contract.State.FINISHED))
+                reason = "this pod has trained, or may still find the coordinator of its job"
+                return CONFLICT, json_codec.dump({"message": reason})
         if coordinator := leadership.coordinator:
             sent_at = float(headers[contract.TIME_HEADER])
             return await coordinator.handle(method, path, body, sent_at)

@@ -90,7 +90,7 @@ class Knowledge:
     answered_at: float = NEVER
     # When this pod last voted for another, or asked for votes.
     voted_at: float = NEVER
-    # Since when pod 0 asks all pods for a coordinator, and their newest answers.
+    # Since when it asks others for a coordinator, and of pod 0 their newest answers.
     asking_since: float = NEVER
     answers: Answers | None = None
 
@@ -144,6 +144,13 @@ def plan(known: Knowledge, now: float, limits: Limits) -> Reason:
     if now - waited_since < stagger_s(known, limits):
         return Reason.OTHERS_FIRST
     return Reason.STANDS
+
+
+def is_left_out(known: Knowledge, now: float, limits: Limits) -> bool:
+    """Whether this pod is no member, and has looked for a coordinator for longer than a cut link is
+    waited for."""
+    has_asked = known.asking_since != NEVER and now - known.asking_since >= limits.cut_off_s
+    return has_asked and plan(known, now, limits) is Reason.OUTSIDE
 
 
 def _found(known: Knowledge, now: float, limits: Limits) -> Reason:

@@ -96,7 +96,7 @@ def go_on(snapshot: Snapshot, now: float) -> Iterator[Following]:
 def _stop(workload: PendingWorkload | AdmittedWorkload) -> Following:
     if isinstance(workload, AdmittedWorkload) and workload.is_growing:
         # its new pods would run on without quota (Kueue 0.19.2)
-        return resize(workload, workload.size, WHY_STOPPED, shrinks=True)
+        return resize(workload, workload.granted, WHY_STOPPED, shrinks=True)
     return SetWorkloadActive(
         workload.key, workload.uid, active=False, why=WHY_STOPPED, cession=names.NO_BASE
     )

@@ -219,7 +219,7 @@ def _stop(
         mark = "" if job.stays_stopped else cession.metadata.name
         yield SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=mark)
     elif job.can_be_set_back:
-        yield resize(job, job.size, f"it stops {why}", shrinks=True)
+        yield resize(job, job.granted, f"it stops {why}", shrinks=True)
 
 
 def _is_late(cession: Cession, progress: TargetProgress, job: AdmittedWorkload) -> bool:

@@ -169,7 +169,7 @@ def _shrink(trial: Trial, jobs: Jobs, *, below_nominal: bool) -> None:
         if not may_go_on or trial.size(job) <= job.smallest_size:
             queue.pop()
 
-    able = (job for job in jobs if job.allowed_sizes and trial.size(job) > job.smallest_size)
+    able = (job for job in jobs if job.sizes_now and trial.size(job) > job.smallest_size)
     _in_turn(trial, able, shrink_order, shrink_next)
 
 

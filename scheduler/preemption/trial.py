@@ -115,7 +115,7 @@ class Trial:
         """The job shrinks until it is enough, or until the queue `rival` should give instead, or as
         far as it may. Returns False if it may not shrink any further."""
         before = self.size(job)
-        options = [size for size in reversed(job.allowed_sizes) if size < before]
+        options = [size for size in reversed(job.sizes_now) if size < before]
         suffices = self._tries(job, lambda: self.is_enough or self._is_behind(job.queue, rival))
         first = min(_first(options, suffices), len(options) - 1)
         may = self._tries(job, lambda: self._may_stay_so(job, below_nominal=below_nominal))
@@ -133,14 +133,14 @@ class Trial:
         enough = self._tries(job, lambda: self.is_enough)
         if enough(job.size):
             return
-        larger = [size for size in job.allowed_sizes if before < size < job.size]
+        larger = [size for size in job.sizes_now if before < size < job.size]
         count = bisect_right(larger, False, key=lambda size: not enough(size))
         self.give(job, larger[count - 1] if count else before)
 
     def smallest_gift(self, job: AdmittedWorkload) -> int | None:
         """The largest size of the job that is enough; None if none is. It gives nothing yet."""
         before = self.size(job)
-        options = [size for size in reversed(job.allowed_sizes) if size < before]
+        options = [size for size in reversed(job.sizes_now) if size < before]
         enough = self._tries(job, lambda: self.is_enough)
         first = _first(options, enough)
         self.give(job, before)

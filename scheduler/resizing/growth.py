@@ -46,7 +46,7 @@ def grow(
     for job in growing:
         if _slice_timed_out(snapshot, job, now, claims):
             why = f"Kueue has not admitted its growth for {SLICE_TIMEOUT_S:.0f} s"
-            yield resize(job, job.size, why, shrinks=True)
+            yield resize(job, job.granted, why, shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [job for job in growable(snapshot, policy, now) if uses_none_of(job, promised)]
     wanted: set[CohortResource] | None = None

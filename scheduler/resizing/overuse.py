@@ -36,7 +36,7 @@ def shrink_overuse(
         job
         for job in snapshot.admitted
         if job.queue in over
-        and job.allowed_sizes
+        and job.sizes_now
         and job.active
         and not job.is_evicting
         and job.size > job.smallest_size
@@ -54,7 +54,7 @@ def shrink_overuse(
         if not overuse or not is_managed or not quota.borrows(job.queue, overuse):
             continue
         pods = max(-(-amount // job.per_pod[key]) for key, amount in overuse.items())
-        size = sizes.largest_within(job.allowed_sizes, job.size - pods) or job.smallest_size
+        size = sizes.largest_within(job.sizes_now, job.size - pods) or job.smallest_size
         quota.remove(job.queue, job.quota_for(job.size - size))
         grace_s = settings.grace_s(job.grace_s)
         yield _shrink(job, size, grace_s, now)

@@ -44,8 +44,8 @@ NO_PODS = JobPods()
 
 
 def read_job_pods(pods: Iterable[Pod]) -> JobPods:
-    """What the pods of one owner show, in whatever order. Of those that have ended only the indexes
-    that have succeeded count."""
+    """What the pods of one owner show, in whatever order. Of pods that have ended, only the indexes
+    of succeeded ones are kept."""
     ready = 0
     running = list[Pod]()
     requested = defaultdict[str, Resources](Resources)

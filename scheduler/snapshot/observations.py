@@ -27,8 +27,8 @@ class Observed:
     # since when every pod that answers refuses our requests, and why; 0.0 and empty if one does not
     refused_since: float = 0.0
     refusal: str = ""
-    # since when its pods answer that they know no coordinator; 0.0 if they have one
-    leaderless_since: float = 0.0
+    # True if those of its pods that were asked last know no coordinator, as far as they answered
+    is_leaderless: bool = False
     # the request for a save that it accepted last; why no pod accepted the last one, empty if one
     # did
     save_accepted: str = ""
@@ -51,14 +51,14 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
             durable_step=status.durableStep,
             refused_since=0.0,
             refusal="",
-            leaderless_since=0.0,
+            is_leaderless=False,
         )
     newer = status.durableStep > old.durable_step
     return replace(
         old,
         refused_since=0.0,
         refusal="",
-        leaderless_since=0.0,
+        is_leaderless=False,
         durable_step=max(old.durable_step, status.durableStep),
         saved_at=now if newer else old.saved_at,
     )
@@ -72,10 +72,9 @@ def note_refusal(old: Observed | None, reason: str, now: float) -> Observed:
     return replace(known, refused_since=now, refusal=reason)
 
 
-def note_leaderless(old: Observed | None, now: float) -> Observed:
-    """With the answer that no coordinator is known. A repetition starts no new time."""
-    known = old or Observed()
-    return known if known.leaderless_since else replace(known, leaderless_since=now)
+def note_leaderless(old: Observed | None) -> Observed:
+    """With the answer of its pods that they know no coordinator."""
+    return replace(old or Observed(), is_leaderless=True)
 
 
 def note_request(old: Observed | None, reason: str, size: int, now: float) -> Observed:

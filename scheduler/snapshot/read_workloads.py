@@ -101,6 +101,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         size=size,
         per_pod=_per_pod(usage, size),
         counted=usage,
+        ended_pods=sum(ended.count for ended in workload.status.reclaimablePods),
         started=reserved_since,
         ready_pods=pods.ready,
         active=workload.spec.active,
@@ -172,10 +173,11 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=unix_or_zero(notes.get(names.SHRUNK_AT, "")),
         addresses=pods.addresses,
-        # a job of which a pod has succeeded has finished, and misses none
-        missing_pods=()
-        if pods.completed_indexes
-        else tuple(index for index in range(size) if index not in pods.ready_indexes),
+        missing_pods=tuple(
+            index
+            for index in range(size)
+            if index not in pods.ready_indexes | pods.completed_indexes
+        ),
         completed=pods.completed_indexes,
         unplaced_pods=pods.unplaced,
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),

@@ -153,6 +153,8 @@ class AdmittedWorkload:
     is_recovering: bool = False
     # ascending indexes of the pods of its size that are not ready; empty for other kinds
     missing_pods: tuple[int, ...] = ()
+    # pods that had quota and have ended, as Kueue counts them (reclaimablePods)
+    ended_pods: int = 0
     # completion indexes of its pods that have succeeded; empty for other kinds
     completed: frozenset[int] = frozenset()
     # how many of its pods find no room on any node
@@ -195,16 +197,27 @@ class AdmittedWorkload:
         return self.allowed_sizes[0] if self.allowed_sizes else self.size
 
     @property
+    def sizes_now(self) -> tuple[int, ...]:
+        """Those that it may be given now: none once pods of it have ended. A resize removes the
+        pods of the highest indexes, and those that have ended may be others."""
+        return () if self.ended_pods else self.allowed_sizes
+
+    @property
     def is_growing(self) -> bool:
-        """Whether its Job has more pods than quota, so that a scale-up slice is pending. Kueue
-        counts no quota for those that have succeeded."""
-        return bool(self.allowed_sizes) and self.parallelism - len(self.completed) > self.size
+        """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
+        return bool(self.allowed_sizes) and self.parallelism > self.granted
+
+    @property
+    def granted(self) -> int:
+        """How many pods its Job may have: those with quota, and those that had it and have ended,
+        whose quota is free again."""
+        return self.size + self.ended_pods
 
     @property
     def can_be_set_back(self) -> bool:
         """Whether a scale-up of it can be withdrawn. An object of another kind than Job has no
         version here, and no Job has less than one pod afterwards."""
-        return bool(self.job_version) and 0 < self.size < self.parallelism
+        return bool(self.job_version) and 0 < self.granted < self.parallelism
 
     @property
     def is_elastic_job(self) -> bool:

@@ -135,6 +135,7 @@ def admitted(
     missing_pods: tuple[int, ...] = (),
     node_of_index: Mapping[int, str] | None = None,
     unplaced_pods: int = 0,
+    ended_pods: int = 0,
     completed: Collection[int] = (),
     observed: Observed | None = None,
 ) -> AdmittedWorkload:
@@ -171,6 +172,7 @@ def admitted(
         missing_pods=missing_pods,
         node_of_index=node_of_index or {},
         unplaced_pods=unplaced_pods,
+        ended_pods=ended_pods,
         completed=frozenset(completed),
         observed=observed or Observed(),
     )

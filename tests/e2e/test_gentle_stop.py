@@ -41,7 +41,7 @@ MATRIX = [
     pytest.param("Job", "torchrun", marks=LONG),
     pytest.param("Pod", "python", id="group of pods-python"),
     pytest.param("Pod", "torchrun", id="group of pods-torchrun", marks=LONG),
-    pytest.param("Deployment", "python"),
+    pytest.param("Deployment", "python", marks=LONG),
     pytest.param("Deployment", "torchrun", marks=LONG),
     *(pytest.param(kind, "python", marks=LONG) for kind in ADDED),
     *(pytest.param(kind, "torchrun", marks=LONG) for kind in ADDED),

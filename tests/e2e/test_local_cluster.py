@@ -56,6 +56,7 @@ def test_kueue_is_available_with_the_settings_that_cede_needs(cluster: Cluster) 
     assert "featureGates" not in settings, "stock: no gate"
 
 
+@LONG
 def test_up_again_keeps_the_cluster(cluster: Cluster) -> None:
     before = cluster.kubectl_json("get", "namespace", "kube-system")["metadata"]["uid"]
     deploy_local("up")

@@ -30,7 +30,7 @@ from tests.e2e.conftest import (
 )
 from tests.e2e.training import Training
 from tests.harness.restarted_job import FRAMEWORK_SCRIPTS, has_undisturbed_losses, steps_in
-from tests.marks import LONG
+from tests.marks import LONG, in_long
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
@@ -74,7 +74,7 @@ def create_script(cluster: Cluster) -> None:
     apply(cluster, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-@pytest.mark.parametrize("make_job", [pytest.param(restarted, marks=LONG), injected])
+@pytest.mark.parametrize("make_job", in_long(restarted, injected))
 def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
     borrowing: Cluster, folder: str, make_job: Callable[[str], Json]
 ) -> None:

@@ -36,6 +36,7 @@ from tests.integration.claims import (
 )
 from tests.integration.kueue_configuration import kueue_configured_by
 from tests.integration.user import AS_SCHEDULER
+from tests.marks import in_long
 
 pytestmark = pytest.mark.cluster
 RUNS = int(os.environ.get("CEDE_RESERVATIONS", "1"))
@@ -52,7 +53,10 @@ def admin(cluster: Any) -> Iterator[Admin]:
             yield admin
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
+@pytest.fixture(
+    params=[*CASES[:1], *in_long(*CASES[1:3]), *CASES[3:5], *in_long(*CASES[5:])],
+    ids=lambda case: case.name,
+)
 def case(admin: Admin, request: pytest.FixtureRequest) -> Case:
     case: Case = request.param
     allocate(admin, case)

@@ -107,7 +107,7 @@ def test_a_kind_is_queued_in_its_teams_queue_with_the_default_priority(
     cluster = cluster_with_kinds
     file = json.dumps(job_of_kind(kind, pod_spec({"cpu": "1"}), team))
     output = cluster.until(
-        lambda: cluster.kubectl("create", "-f", "-", "-o", "json", stdin=file), f"a {kind}", 30
+        lambda: cluster.kubectl("create", "-f", "-", "-o", "json", stdin=file), f"a {kind}", 120
     )
     labels = json.loads(output)["metadata"]["labels"]
     assert labels.items() >= {QUEUE: "default", PRIORITY: "training"}.items()
@@ -140,7 +140,7 @@ def test_the_pods_of_a_kind_get_the_grace_of_the_job(
     file = json.dumps(job)
     create = ("create", "--dry-run=server", "-f", "-", "-o", "json")
     output = cluster_with_kinds.until(
-        lambda: cluster_with_kinds.kubectl(*create, stdin=file), f"a {kind}", 30
+        lambda: cluster_with_kinds.kubectl(*create, stdin=file), f"a {kind}", 120
     )
     created = json.loads(output)
     for _, template in get_pod_templates(created):

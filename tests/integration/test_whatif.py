@@ -22,6 +22,7 @@ from tests.integration.claims import (
     fill,
     governed_teams,
 )
+from tests.marks import in_long
 
 pytestmark = pytest.mark.cluster
 EFFECT_OF = {"Shrink": "Shrinks", "Stop": "Stops"}
@@ -73,7 +74,7 @@ def targets_of(cession: Json) -> set[tuple[str, int, int, str, str]]:
     }
 
 
-@pytest.mark.parametrize("case", SINGLE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [SINGLE[0], *in_long(*SINGLE[1:])], ids=lambda case: case.name)
 def test_a_claim_takes_from_whom_it_was_predicted_to(admin: Admin, case: Case) -> None:
     allocate(admin, case)
     fill(admin, case)
@@ -107,7 +108,9 @@ def test_a_job_that_can_never_fit_waits_as_predicted(admin: Admin) -> None:
     admin.wait_until_pending(OWNER, "too-much")
 
 
-@pytest.mark.parametrize("sharing", [{}, {"strategy": "Lend"}, {"borrowLimitPercent": 50}])
+@pytest.mark.parametrize(
+    "sharing", [{"strategy": "Lend"}, *in_long({}, {"borrowLimitPercent": 50})]
+)
 def test_an_allocation_gives_the_quota_that_was_predicted(
     admin: Admin, sharing: dict[str, Any]
 ) -> None:

@@ -19,7 +19,7 @@ from cede.api.objects import (
     WORKLOADS,
     Kind,
 )
-from scheduler import actions, save_actions, server_actions
+from scheduler import actions, finish_actions, save_actions, server_actions
 from tests.paths import TREE
 
 Right = tuple[str, str, str]
@@ -36,6 +36,7 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
     actions.DeleteCession: ((CESSIONS, "delete", ""),),
     actions.SetQueueingStrategy: ((CLUSTER_QUEUES, "patch", ""),),
     actions.RequestSize: (),
+    finish_actions.ReportFinish: (),
     actions.ResizeJob: ((JOBS, "patch", ""), EVENT),
     save_actions.RequestSave: (),
     save_actions.AnswerSave: ((JOBS, "patch", ""), EVENT),

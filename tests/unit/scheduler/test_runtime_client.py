@@ -12,6 +12,7 @@ from aiohttp import web
 
 from cede.api.surplus import Base
 from cede.kube.threads import run_in_thread
+from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest
 from scheduler.runtime_client import (
     CALL_TIMEOUT_S,
@@ -133,11 +134,29 @@ async def test_a_job_whose_pods_know_no_coordinator_is_observed() -> None:
     """Also beside a pod that does not answer."""
     job = Endpoint(JOB, "u", (ADDRESS, SILENT_ADDRESS))
     async with answering(ADDRESS, knows_no_coordinator), following(job) as runtimes:
-        since = runtimes.observations()["u"].leaderless_since
-        await runtimes.poll_all()
-        assert 0 < runtimes.observations()["u"].leaderless_since == since
+        assert runtimes.observations()["u"].is_leaderless
     async with following(Endpoint(JOB, "u", (SILENT_ADDRESS,))) as runtimes:
         assert not runtimes.observations()
+
+
+async def test_every_pod_of_a_job_is_told_that_it_has_finished_and_soon_not_again() -> None:
+    told = list[str]()
+
+    async def answer(request: web.Request) -> web.Response:
+        told.append(f"{request.method} {request.path} {request.url.host}")
+        return signed(request, 409, b"{}")
+
+    async with (
+        answering(ADDRESS, answer),
+        answering(SILENT_ADDRESS, answer),
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
+    ):
+        for _ in range(2):
+            runtimes.report_finish(Endpoint(JOB, "u", (ADDRESS, SILENT_ADDRESS)))
+        await until(lambda: len(told) == 2)
+    assert sorted(told) == sorted(
+        f"POST {contract.FINISHED_PATH} {address}" for address in (ADDRESS, SILENT_ADDRESS)
+    )
 
 
 async def test_of_a_job_that_does_not_answer_some_pods_are_asked_each_time() -> None:

@@ -1,13 +1,16 @@
 """How an agent leaves, ends, and reports its metrics."""
 
 import resource
+from collections.abc import Sequence
 
 import pytest
 
-from elastic_runtime.agent.agent import allow_connections
+from elastic_runtime import contract
+from elastic_runtime.agent import control_client, external_command
+from elastic_runtime.agent.agent import Agent, allow_connections
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
-from tests.fakes.agents import agent
+from tests.fakes.agents import HOST, JOB, KEYS, agent, listening, pod_settings
 
 NO_LIMIT = resource.RLIM_INFINITY
 
@@ -47,6 +50,41 @@ async def test_pod_that_does_not_train_leaves_at_once_on_sigterm() -> None:
         await pod._leave()
         assert (pod.over.is_set(), pod.code) == (True, EXIT_LEFT_ON_REQUEST)
         assert pod.pool.state.leaving
+
+
+def late(script: Sequence[str] = ("train.py",), *, index: int = 2) -> Agent:
+    """A pod that has looked for the other pods of its job for long."""
+    pod = Agent(pod_settings(index), script)
+    pod.leadership._asking_since = pod.clock() - 60
+    return pod
+
+
+async def finish(pod: Agent) -> int:
+    """The status of its answer to a controller that says that another pod has succeeded."""
+    async with listening(pod) as port:
+        try:
+            await control_client.call(HOST, port, KEYS, JOB, "POST", contract.FINISHED_PATH)
+        except control_client.Refused as refused:
+            return refused.status
+    return 200
+
+
+async def test_a_pod_that_came_too_late_ends_with_success_when_another_one_has() -> None:
+    pod = late()
+    assert not pod.over.is_set()
+    assert await finish(pod) == 200
+    assert (pod.over.is_set(), pod.code, pod.pool.state.finished) == (True, 0, True)
+
+
+async def test_a_pod_that_may_have_work_does_not_end_when_another_one_has_succeeded() -> None:
+    trained = late()
+    trained.pool.state.generation = 3
+    command = late(external_command.script("USR1", "", ["sleep", "9"]))
+    fresh = late()
+    fresh.leadership._asking_since = fresh.clock()
+    for pod in (trained, command, fresh, late(index=0)):
+        assert await finish(pod) == 409
+        assert not pod.over.is_set()
 
 
 async def test_pod_0_adds_the_metrics_of_the_job() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elastic_runtime.agent.external_command import script
+from elastic_runtime.agent.external_command import is_worker, script
 
 
 @pytest.mark.parametrize("name", ["USR1", "SIGUSR1"])
@@ -10,6 +10,8 @@ def test_signal_is_named_with_or_without_its_prefix(name: str) -> None:
     module = "elastic_runtime.agent.external_command"
     expected = ["-m", module, "SIGUSR1", "done", "sleep", "9"]
     assert script(name, "done", ["sleep", "9"]) == expected
+    assert is_worker(expected)
+    assert not is_worker(["train.py", "external_command"])
 
 
 def test_unknown_signal_is_refused() -> None:

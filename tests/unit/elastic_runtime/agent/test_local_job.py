@@ -29,14 +29,28 @@ def test_workers_connect_within_their_machine_unless_the_user_says_where(tmp_pat
     assert interface({"GLOO_SOCKET_IFNAME": "eth0"}) == "eth0"
 
 
-def test_a_pod_that_comes_up_after_the_end_is_ended_and_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
+def test_pods_that_have_not_ended_are_told_that_the_job_has_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_job, "LAST_REPORTS_S", 0.2)
-    with subprocess.Popen(["false"]) as failed, subprocess.Popen(["sleep", "60"]) as late:
-        failed.wait()
-        assert local_job._end_late([failed, late]) == [late]
-        assert late.returncode == -signal.SIGTERM
+    monkeypatch.setattr(local_job, "TELL_INTERVAL_S", 0.01)
+    told = list[tuple[int, str, str]]()
+    with subprocess.Popen(["true"]) as ended, subprocess.Popen(["sleep", "60"]) as late:
+
+        async def tell(_: str, port: int, *call: object, **__: object) -> bytes:
+            told.append((port, str(call[2]), str(call[3])))
+            if port == 1:
+                raise control_client.Refused(409, "this pod has trained")
+            late.kill()
+            return b""
+
+        (tmp_path / "key").write_text("secret")
+        (tmp_path / PORTS).mkdir()
+        for port in (1, 2):
+            (tmp_path / PORTS / str(port)).write_text(str(port))
+        monkeypatch.setattr(control_client, "call", tell)
+        local_job._tell_late([ended, late], tmp_path)
+        assert late.returncode == -signal.SIGKILL
+    assert told == [(port, "POST", contract.FINISHED_PATH) for port in (1, 2)]
 
 
 def test_request_without_a_job_names_what_is_missing(

@@ -88,6 +88,28 @@ def test_what_a_pod_does_about_its_coordinator(known: Knowledge, reason: Reason)
     assert succession.plan(known, NOW, LIMITS) is reason
 
 
+LOOKED_FOR_LONG = NOW - LIMITS.cut_off_s
+
+
+@pytest.mark.parametrize(
+    ("known", "is_left_out"),
+    [
+        pytest.param(Knowledge(2, "z", asking_since=LOOKED_FOR_LONG), True, id="it finds nobody"),
+        pytest.param(Knowledge(2, "z", asking_since=LOOKED_FOR_LONG + 1), False, id="not yet"),
+        pytest.param(Knowledge(2, "z"), False, id="it has not asked"),
+        pytest.param(Knowledge(0, "z", asking_since=LOOKED_FOR_LONG), False, id="pod 0 begins"),
+        pytest.param(member(2, asking_since=LOOKED_FOR_LONG), False, id="a member may elect"),
+        pytest.param(
+            Knowledge(2, "z", asking_since=LOOKED_FOR_LONG, answered_at=NOW), False, id="it follows"
+        ),
+    ],
+)
+def test_a_pod_is_left_out_if_it_is_no_member_and_has_looked_for_long(
+    known: Knowledge, is_left_out: bool
+) -> None:
+    assert succession.is_left_out(known, NOW, LIMITS) == is_left_out
+
+
 @pytest.mark.parametrize(
     ("known", "reason"),
     [

@@ -51,6 +51,12 @@ def test_a_borrowing_job_that_cannot_be_asked_is_resized() -> None:
     assert (action.job[1], action.size) == ("gpt", 6)
 
 
+def test_a_job_of_which_pods_have_ended_is_not_resized() -> None:
+    """It would lose the pods of the highest indexes, which may be those that have work."""
+    own = admitted("own", "vision", size=2, allowed_sizes=())
+    assert not shrunk(snapshot(admitted=[admitted(addresses=(), ended_pods=1), own]), ())
+
+
 def test_a_job_whose_runtime_answers_is_asked_first() -> None:
     (action,) = shrunk(two_too_many(runtime_status(8)), ())
     assert isinstance(action, RequestSize)

@@ -38,14 +38,12 @@ def test_a_step_that_goes_back_is_no_save() -> None:
     assert back.unsaved_s(NOW + 100) == 99
 
 
-def test_a_job_is_without_coordinator_since_its_pods_first_said_so_until_one_answers() -> None:
-    first = note_leaderless(FIRST, NOW + 1)
-    again = note_leaderless(first, NOW + 9)
-    assert again.leaderless_since == NOW + 1
-    assert observe(again, None, NOW + 10).leaderless_since == NOW + 1
-    assert not observe(again, runtime_status(), NOW + 10).leaderless_since
-    began = note_leaderless(None, NOW)
-    assert not observe(began, runtime_status(), NOW + 1).leaderless_since
+def test_a_job_is_without_coordinator_until_one_answers() -> None:
+    lost = note_leaderless(FIRST)
+    assert lost.is_leaderless
+    assert observe(lost, None, NOW + 10).is_leaderless
+    assert not observe(lost, runtime_status(), NOW + 10).is_leaderless
+    assert not observe(note_leaderless(None), runtime_status(), NOW + 1).is_leaderless
 
 
 def test_a_repeated_request_starts_no_new_time() -> None:

@@ -149,6 +149,7 @@ def test_finished_pods_of_a_job_use_no_quota(owner: Job | None) -> None:
     """Kueue lists them as reclaimable. Without them nothing is taken, and nobody has too much."""
     runs = read_admitted(job_set_workload(4, assigned=True, finished_pods=3), owner, JobPods())
     assert (runs.size, runs.usage[KEY]) == (1, 1)
+    assert (runs.ended_pods, runs.granted) == (3, 4)
 
 
 def test_a_job_that_kueue_evicts_still_has_its_quota() -> None:
@@ -174,8 +175,8 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
     assert (gpt.missing_pods, gpt.unplaced_pods) == ((1, 3), 1)
     assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
     pods = JobPods(ready_indexes=frozenset({2}), completed_indexes=frozenset({0}))
-    finished = read_admitted(misses, job(4), pods)
-    assert (finished.missing_pods, finished.completed) == ((), frozenset({0}))
+    finishes = read_admitted(misses, job(4), pods)
+    assert (finishes.missing_pods, finishes.completed) == ((1, 3), frozenset({0}))
 
 
 # --- pending --------------------------------------------------------------------------------------

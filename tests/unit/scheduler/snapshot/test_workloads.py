@@ -21,6 +21,15 @@ def test_a_workload_that_nothing_owns_is_known_by_its_own_uid() -> None:
     assert admitted("a", job_uid="job-uid-a").identity == "job-uid-a"
 
 
+def test_a_job_of_which_pods_have_ended_is_not_growing() -> None:
+    """Kueue counts no quota for those."""
+    finishing = admitted(size=1, parallelism=4, ended_pods=3)
+    assert (finishing.granted, finishing.is_growing) == (4, False)
+    raised = replace(finishing, parallelism=5)
+    assert (raised.is_growing, raised.can_be_set_back) == (True, True)
+    assert not finishing.can_be_set_back
+
+
 def test_of_workloads_that_kueue_treats_alike_the_first_stands_for_all() -> None:
     first, same = pending("a"), pending("b")
     larger, on_hold = pending("c", pods=9), replace(pending("d"), ineligible="its queue is on hold")
