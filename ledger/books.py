@@ -46,7 +46,7 @@ class Extent(NamedTuple):
 
 
 class Overtaken(DatabaseError):
-    """Another process has added to the books since we read them."""
+    """Another process has added to the books, or has upgraded their tables, since we read them."""
 
 
 def open_books(database: Database, now: int) -> Books:
@@ -134,9 +134,7 @@ def add(database: Database, batch: Batch) -> None:
         is_ours = (Book.written == batch.since, Book.schema == SCHEMA)
         written = update(Book).where(*is_ours).values(written=batch.until)
         if connection.execute(written).rowcount != 1:
-            raise Overtaken(
-                f"{database.name}: another process writes too: give each ledger its own database"
-            )
+            raise Overtaken(f"{database.name}: {_who_overtook(connection)}")
         _add_entries(connection, entries)
         _add_gaps(connection, entries)
         _set_backlogs(connection, entries.backlogs)
@@ -176,6 +174,16 @@ def _recorded(connection: Connection) -> dict[ObjectName, str]:
         for kind, name, content in connection.execute(contents.where(AuditRow.number.in_(numbers))):
             recorded[kind, name] = content
     return recorded
+
+
+def _who_overtook(connection: Connection) -> str:
+    schema = connection.execute(select(Book.schema)).scalar_one_or_none()
+    if schema is None or schema <= SCHEMA:
+        return "another process writes too: give each ledger its own database"
+    return (
+        f"a newer version of Cede has upgraded its tables from version {SCHEMA} to {schema}, and "
+        "counts from now on: this program writes nothing more: end it"
+    )
 
 
 # --- what is added --------------------------------------------------------------------------------

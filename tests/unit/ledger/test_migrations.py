@@ -155,9 +155,10 @@ def test_who_only_reads_upgrades_nothing(version_1: Database) -> None:
     assert version_of(version_1) == 1
 
 
-def test_a_process_whose_tables_were_upgraded_writes_nothing_more(database: Database) -> None:
+def test_a_process_whose_tables_were_upgraded_writes_nothing_more_and_says_why(database: Database) -> None:
     books.open_books(database, NOW)
     with database.transaction() as connection:
         connection.execute(update(Book).values(schema=SCHEMA + 1))
-    with pytest.raises(books.Overtaken):
+    cause = f"a newer version of Cede has upgraded its tables from version {SCHEMA} to {SCHEMA + 1}"
+    with pytest.raises(books.Overtaken, match=cause):
         books.add(database, Batch(NOW, NOW + 1, Entries(), (), ()))
