@@ -57,12 +57,13 @@ def open_books(database: Database, now: int) -> Books:
             Base.metadata.create_all(connection)
             row = {"id": 1, "schema": SCHEMA, "began": now, "written": now}
             connection.execute(insert(Book), row)
-        elif connection.execute(select(Book.schema)).scalar_one() < SCHEMA:
-            # alembic takes 12 MiB of memory, and only an upgrade needs it
-            from ledger import migrations
+        is_earlier = connection.execute(select(Book.schema)).scalar_one() < SCHEMA
+    if is_earlier:
+        # alembic takes 12 MiB of memory, and only an upgrade needs it
+        from ledger import migrations
 
+        with database.upgrading() as connection:
             migrations.upgrade(connection, migrations.MIGRATIONS)
-        database.check_schema(connection)
     while (opened := _read_or_catch_up(database)) is None:
         pass
     return opened
@@ -75,7 +76,7 @@ def _has_books(connection: Connection) -> bool:
 
 def _read_or_catch_up(database: Database) -> Books | None:
     """None if a page of losses was missing, which is written now."""
-    with database.transaction() as connection:
+    with database.reading() as connection:
         # read first: who writes afterwards makes our first batch Overtaken
         written = connection.execute(select(Book.written)).scalar_one()
         if loss_rows.catch_up(connection):
