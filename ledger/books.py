@@ -46,7 +46,7 @@ class Extent(NamedTuple):
 
 
 class Overtaken(DatabaseError):
-    """Another process has added to the books since we read them."""
+    """Another process has added to the books, or has upgraded their tables, since we read them."""
 
 
 def open_books(database: Database, now: int) -> Books:
@@ -57,12 +57,13 @@ def open_books(database: Database, now: int) -> Books:
             Base.metadata.create_all(connection)
             row = {"id": 1, "schema": SCHEMA, "began": now, "written": now}
             connection.execute(insert(Book), row)
-        elif connection.execute(select(Book.schema)).scalar_one() < SCHEMA:
-            # alembic takes 12 MiB of memory, and only an upgrade needs it
-            from ledger import migrations
+        is_earlier = connection.execute(select(Book.schema)).scalar_one() < SCHEMA
+    if is_earlier:
+        # alembic takes 12 MiB of memory, and only an upgrade needs it
+        from ledger import migrations
 
+        with database.upgrading() as connection:
             migrations.upgrade(connection, migrations.MIGRATIONS)
-        database.check_schema(connection)
     while (opened := _read_or_catch_up(database)) is None:
         pass
     return opened
@@ -75,7 +76,7 @@ def _has_books(connection: Connection) -> bool:
 
 def _read_or_catch_up(database: Database) -> Books | None:
     """None if a page of losses was missing, which is written now."""
-    with database.transaction() as connection:
+    with database.reading() as connection:
         # read first: who writes afterwards makes our first batch Overtaken
         written = connection.execute(select(Book.written)).scalar_one()
         if loss_rows.catch_up(connection):
@@ -134,9 +135,7 @@ def add(database: Database, batch: Batch) -> None:
         is_ours = (Book.written == batch.since, Book.schema == SCHEMA)
         written = update(Book).where(*is_ours).values(written=batch.until)
         if connection.execute(written).rowcount != 1:
-            raise Overtaken(
-                f"{database.name}: another process writes too: give each ledger its own database"
-            )
+            raise Overtaken(f"{database.name}: {_who_overtook(connection)}")
         _add_entries(connection, entries)
         _add_gaps(connection, entries)
         _set_backlogs(connection, entries.backlogs)
@@ -176,6 +175,16 @@ def _recorded(connection: Connection) -> dict[ObjectName, str]:
         for kind, name, content in connection.execute(contents.where(AuditRow.number.in_(numbers))):
             recorded[kind, name] = content
     return recorded
+
+
+def _who_overtook(connection: Connection) -> str:
+    schema = connection.execute(select(Book.schema)).scalar_one_or_none()
+    if schema is None or schema <= SCHEMA:
+        return "another process writes too: give each ledger its own database"
+    return (
+        f"a newer version of Cede has upgraded its tables from version {SCHEMA} to {schema}, and "
+        "counts from now on: this program writes nothing more: end it"
+    )
 
 
 # --- what is added --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.threads import run_in_thread
 from ledger import books
-from ledger.bookkeeper import Batch, Bookkeeper, Seen
+from ledger.bookkeeper import Batch, Bookkeeper, Books, Seen
 from ledger.database import Database, DatabaseError
 from ledger.month_sums import read_month_use
 from ledger.timeline import SECOND
@@ -31,6 +31,9 @@ PASS_S = 10.0
 MAX_AHEAD_S = 600.0
 """Our clock may be so far ahead of that of the API server. Books that end in the future record
 nothing until then."""
+OPENING_S = 60.0
+"""The longest time that a pass waits for the books to be open. An upgrade of the tables may take
+hours, and a leader that finishes no pass for 3 minutes ends."""
 USE_INTERVAL_S = 60.0
 """How often it is noted what teams with a budget have used."""
 WRITTEN = Gauge("cede_ledger_written_timestamp_seconds", "How far the ledger's books go.")
@@ -62,6 +65,8 @@ class Controller:
         self._workloads = Cache(client, WORKLOADS, Workload, changed=wake.set)
         # None until the books were read, and when somebody else has written into them
         self._bookkeeper: Bookkeeper | None = None
+        # while the books are read
+        self._opening: asyncio.Task[Books] | None = None
         self._is_intact = False
         # the newest record, until it is noted outside of the database
         self._to_note: Head | None = None
@@ -82,6 +87,8 @@ class Controller:
             return PASS_S
         try:
             bookkeeper = self._bookkeeper or await self._open()
+            if bookkeeper is None:
+                return PASS_S
             bookkeeper.look(self._look())
             if batch := bookkeeper.batch():
                 await self._write(bookkeeper, batch)
@@ -122,10 +129,13 @@ class Controller:
             cessions=self._cessions.all(),
         )
 
-    async def _open(self) -> Bookkeeper:
-        """Reads the books, and whether somebody has changed the audit."""
-        now = self._now()
-        opened = await run_in_thread(lambda: books.open_books(self._database, now))
+    async def _open(self) -> Bookkeeper | None:
+        """Reads the books, and whether somebody has changed the audit. None if that takes longer:
+        the next pass waits again."""
+        opened = await self._opened()
+        if opened is None:
+            log.info("books not open yet", extra={"database": self._database.name})
+            return None
         wrong = await self._audit_complaint()
         self._is_intact = not wrong
         AUDIT_INTACT.set(self._is_intact)
@@ -137,6 +147,18 @@ class Controller:
         log.info("books opened", extra={"database": self._database.name})
         self._bookkeeper = Bookkeeper(opened, self._now())
         return self._bookkeeper
+
+    async def _opened(self) -> Books | None:
+        now = self._now()
+        if self._opening is None:
+            opening = run_in_thread(lambda: books.open_books(self._database, now))
+            self._opening = asyncio.create_task(opening)
+        # a pass that is cancelled leaves it running
+        done, _ = await asyncio.wait([self._opening], timeout=OPENING_S)
+        if not done:
+            return None
+        self._opening = None
+        return done.pop().result()
 
     async def _audit_complaint(self) -> str:
         try:

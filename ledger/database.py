@@ -13,6 +13,8 @@ LOCK_TIMEOUT_S = 1
 """No pass waits longer for a database that somebody else has locked."""
 ANSWER_TIMEOUT_S = 5
 """No pass waits longer for a server that does not answer."""
+UPGRADE_TIMEOUT_S = 24 * 3600
+"""No statement of an upgrade takes longer, which may write a large table again."""
 OPENING_LOCK = 0x63656465
 """The number of an advisory lock of PostgreSQL; any that others do not use."""
 CURES = {
@@ -37,9 +39,13 @@ class DatabaseError(Exception):
 
 
 class Database:
-    """Raises DatabaseError for whatever the database refuses."""
+    """Raises DatabaseError for whatever the database refuses.
 
-    def __init__(self, url: str) -> None:
+    `answer_timeout_s`: how long a server may take for a statement.
+    """
+
+    def __init__(self, url: str, answer_timeout_s: int = ANSWER_TIMEOUT_S) -> None:
+        self._url = url
         form = "write the URL like sqlite:////data/ledger.db or postgresql://user@host/name"
         try:
             parsed = make_url(url)
@@ -56,7 +62,7 @@ class Database:
         # of the drivers for PostgreSQL, this one has a licence that Cede's images may have
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+pg8000")
-        timeout_s = LOCK_TIMEOUT_S if self.dialect == "sqlite" else ANSWER_TIMEOUT_S
+        timeout_s = LOCK_TIMEOUT_S if self.dialect == "sqlite" else answer_timeout_s
         try:
             self._engine = create_engine(
                 parsed, connect_args={"timeout": timeout_s}, pool_pre_ping=True
@@ -101,6 +107,16 @@ class Database:
             else:
                 connection.execute(select(func.pg_advisory_xact_lock(OPENING_LOCK)))
             yield connection
+
+    @contextmanager
+    def upgrading(self) -> Iterator[Connection]:
+        """As `exclusive`, on a connection of its own, whose statements may take hours."""
+        patient = Database(self._url, UPGRADE_TIMEOUT_S)
+        try:
+            with patient.exclusive() as connection:
+                yield connection
+        finally:
+            patient.close()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -123,7 +123,7 @@ class Applier:
     async def _perform_chain(self, chain: Iterable[Action]) -> None:
         for action in chain:
             if isinstance(action, UpdateCession) and not self._cessions.would_change(
-                action.status, self._versions.cession(action.name)
+                action.status, self._versions.cession(action.name), self._clock()
             ):
                 continue
             if isinstance(action, ScaleServer) and action.server in self._unmarked:
@@ -176,7 +176,8 @@ class Applier:
                 kept = await self._keep(
                     self._client.patch(CESSIONS, ("", action.name), body, subresource="status")
                 )
-                if dropped := self._cessions.compare(action.status, kept.status):
+                now = self._clock()
+                if dropped := self._cessions.compare(action.status, kept.status, now):
                     facts = {"dropped": dropped, "cure": "apply deploy/crds of this version"}
                     log.warning("the CRD of Cessions is too old", extra=facts)
             case AmendCession():

@@ -1,6 +1,7 @@
 """A rank's end of the socket to its agent. A thread receives the agent's messages."""
 
 import faulthandler
+import multiprocessing
 import os
 import signal
 import socket
@@ -36,6 +37,11 @@ SCRIPT_RUNS_AGAIN = (
     "multiprocessing.set_start_method('fork') first in it, or put all but its classes and "
     'functions below `if __name__ == "__main__":`'
 )
+SESSION_ELSEWHERE = (
+    "a process that the script has started creates a session, but only a process that "
+    "elastic_runtime has started is a worker of the job: create the session there, and start the "
+    "script that does so with `python -m elastic_runtime`"
+)
 # A process has one agent, and one socket to it.
 _link: "AgentLink | None" = None
 
@@ -44,7 +50,7 @@ def connect() -> "AgentLink | None":
     """The link to this process's agent; None if the script runs without one.
 
     Raises ValueError if another launcher has started the script several times, or if the script
-    runs again in a process that it has started itself: the socket is not there.
+    runs, or a part of it, in a process that it has started itself: the socket is not there.
     """
     global _link
     if _link:
@@ -55,7 +61,9 @@ def connect() -> "AgentLink | None":
         script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
         return None
     if os.environ.get(AGENT_PID_ENV) != str(os.getppid()):
-        raise Mistake(SCRIPT_RUNS_AGAIN)
+        # multiprocessing imports the main module of its parent, as it does in a loader worker.
+        is_import = getattr(multiprocessing.current_process(), "_inheriting", False)
+        raise Mistake(SCRIPT_RUNS_AGAIN if is_import else SESSION_ELSEWHERE)
     _link = AgentLink(int(descriptor), *_local_rank_and_ranks())
     _link.largest = most_workers(os.environ, _link.ranks_per_pod)
     report_failures(_link.send)

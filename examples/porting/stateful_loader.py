@@ -41,22 +41,23 @@ class Records(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
         self.position = state["position"]
 
 
-torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-session = Session(
-    model,
-    optimizer,
-    data=lambda number, count, epoch: StatefulDataLoader(
-        Records(range(number, SHARDS, count)), batch_size=None, num_workers=1
-    ),
-    micro_batches=4,
-    micro_batch_size=4,
-    checkpoint=args.out / "save",
-    save_every=50,
-    journal=args.out,
-)
-for step in session.steps(args.steps):
-    for values, means in step.data:
-        step.backward(functional.mse_loss(model(values), means))
+    session = Session(
+        model,
+        optimizer,
+        data=lambda number, count, epoch: StatefulDataLoader(
+            Records(range(number, SHARDS, count)), batch_size=None, num_workers=1
+        ),
+        micro_batches=4,
+        micro_batch_size=4,
+        checkpoint=args.out / "save",
+        save_every=50,
+        journal=args.out,
+    )
+    for step in session.steps(args.steps):
+        for values, means in step.data:
+            step.backward(functional.mse_loss(model(values), means))

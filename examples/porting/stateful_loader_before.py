@@ -40,22 +40,25 @@ class Records(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
         self.position = state["position"]
 
 
-torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-loader = StatefulDataLoader(Records(range(SHARDS)), batch_size=16, num_workers=1)
-batches = iter(loader)
-for step in range(args.steps):
-    batch: Any = next(batches, None)
-    if batch is None:
-        batches = iter(loader)
-        batch = next(batches)
-    values, means = batch
-    optimizer.zero_grad()
-    functional.mse_loss(model(values), means).backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    if (step + 1) % 50 == 0:
-        args.out.mkdir(exist_ok=True)
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        torch.save(state | {"step": step + 1, "loader": loader.state_dict()}, args.out / "save.pt")
+    loader = StatefulDataLoader(Records(range(SHARDS)), batch_size=16, num_workers=1)
+    batches = iter(loader)
+    for step in range(args.steps):
+        batch: Any = next(batches, None)
+        if batch is None:
+            batches = iter(loader)
+            batch = next(batches)
+        values, means = batch
+        optimizer.zero_grad()
+        functional.mse_loss(model(values), means).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if (step + 1) % 50 == 0:
+            args.out.mkdir(exist_ok=True)
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            torch.save(
+                state | {"step": step + 1, "loader": loader.state_dict()}, args.out / "save.pt"
+            )

@@ -34,7 +34,8 @@ def ownership_conflicts(
 ) -> dict[str, Problem]:
     """Allocations that cannot have the team or the namespace that they name.
 
-    Nothing of them is written to or deleted from any namespace. If several allocations name the
+    Nothing of them is written to or deleted from any namespace, except that former members lose
+    their rights in one that is reserved. If several allocations name the
     same team or namespace, the one that has it keeps it, else the oldest gets it. `controllers` are
     the namespaces whose service accounts the policy trusts as controllers: no team may have one.
     """
@@ -63,7 +64,9 @@ def _reserved_namespaces(
             )
         if cause:
             conflicts[allocation.metadata.name] = Problem(
-                AllocationReason.NAMESPACE_RESERVED, f"namespace {namespace} {cause}"
+                AllocationReason.NAMESPACE_RESERVED,
+                f"namespace {namespace} {cause}; until then nobody gets rights in it, and members "
+                "who have them keep them until they are removed from spec.members",
             )
     return conflicts
 

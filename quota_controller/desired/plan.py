@@ -179,6 +179,8 @@ def _plan_with_policy(
             key_entry = _key_entry(allocation, snapshot)
             objects += namespace_objects(allocation, policy.spec, key_entry)
             objects += rbac.member_bindings(allocation)
+        elif conflicts[name].reason == AllocationReason.NAMESPACE_RESERVED:
+            objects += rbac.bindings_with_fewer(allocation, snapshot.live)
     kept = frozenset(conflicts)
     return Plan(
         objects=tuple(objects),

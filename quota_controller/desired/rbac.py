@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 from cede.api.allocation import ComputeAllocation, Member
 from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Json
-from quota_controller.desired.desired_object import SHARED, DesiredObject, desired_object
+from quota_controller.desired.desired_object import (
+    SHARED,
+    DesiredObject,
+    LiveObjects,
+    desired_object,
+    owner_of,
+)
 
 MEMBERS = "cede-members"
 """The RoleBinding of `MEMBER_ROLE` in a team's namespace, and the ClusterRoleBinding of
@@ -28,6 +34,27 @@ def member_bindings(allocation: ComputeAllocation) -> list[DesiredObject]:
             _binding(MEMBER_ROLE, subjects),
         )
     ]
+
+
+def bindings_with_fewer(allocation: ComputeAllocation, live: LiveObjects) -> list[DesiredObject]:
+    """The live RoleBinding without those who are no members any more; none if all of them are.
+
+    For a namespace in which nobody gets rights: who has them loses them with the membership.
+    """
+    key = (allocation.namespace, MEMBERS)
+    binding = live.get((ROLE_BINDINGS, key))
+    owner = allocation.metadata.name
+    if binding is None or owner_of(binding) != owner:
+        return []
+    members = _subjects(allocation)
+    bound = binding.get("subjects") or []
+    staying = [subject for subject in bound if subject in members]
+    if len(staying) == len(bound):
+        return []
+    desired = desired_object(ROLE_BINDINGS, key, owner, _binding(MEMBER_ROLE, staying))
+    # the server refuses to create an object with a uid
+    desired.body["metadata"]["uid"] = binding["metadata"]["uid"]
+    return [desired]
 
 
 def viewer_bindings(allocations: Iterable[ComputeAllocation]) -> list[DesiredObject]:

@@ -60,21 +60,6 @@ RESERVED = [
 ]
 
 
-def binding(kind: str, role: str, where: str = "", role_kind: str = "ClusterRole") -> Json:
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role}
-    version = "rbac.authorization.k8s.io/v1"
-    subjects = [{"kind": "User", "name": "ada"}]
-    return obj(version, kind, "cede-members", where, roleRef=reference, subjects=subjects)
-
-
-@pytest.mark.parametrize("where", RESERVED)
-def test_the_quota_controller_binds_nobody_in_namespaces_of_the_cluster(
-    judge: Judge, where: str
-) -> None:
-    assert judge(binding("RoleBinding", "cede-member", where), QUOTA_CONTROLLER)
-    assert judge(binding("RoleBinding", "cede-member", "vision"), QUOTA_CONTROLLER) == []
-
-
 def test_the_quota_controller_writes_nothing_but_the_root_key_in_its_namespace(
     judge: Judge,
 ) -> None:
@@ -85,17 +70,6 @@ def test_the_quota_controller_writes_nothing_but_the_root_key_in_its_namespace(
     assert judge(secret("cede-control"), QUOTA_CONTROLLER)
     policy = obj("networking.k8s.io/v1", "NetworkPolicy", "cede-root", "cede-system")
     assert judge(policy, QUOTA_CONTROLLER)
-
-
-def test_in_the_whole_cluster_the_quota_controller_binds_viewers_only(judge: Judge) -> None:
-    """As a member in every namespace it would run jobs with any service account."""
-    viewers = binding("ClusterRoleBinding", "cede-viewer")
-    assert judge(viewers, QUOTA_CONTROLLER) == []
-    assert judge(viewers, QUOTA_CONTROLLER, old=viewers) == []
-    members = binding("ClusterRoleBinding", "cede-member")
-    assert judge(members, QUOTA_CONTROLLER)
-    assert judge(members, QUOTA_CONTROLLER, old=members)
-    assert judge(members) == [], "others are not looked at"
 
 
 OURS = {names.TEAM: "vision", names.ALLOCATION: "vision"}

@@ -1,10 +1,10 @@
 """Calls the hooks of a module, of its callbacks and of its data."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from elastic_runtime.integrations.lightning import mistakes
+from elastic_runtime.integrations.signatures import signature
 
 # After the module's own, whose values callbacks monitor.
 AFTER_MODULE = frozenset({"on_train_epoch_end"})
@@ -68,7 +68,7 @@ def _skip_mistakes(result: Any, instance: Any) -> list[str]:
 
 def call_step(function: Callable[..., Any], *args: Any) -> Any:
     """Call `training_step` or `validation_step` with as many arguments as it takes."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return function(*args)
     return function(*args[: len(parameters)])

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from elastic_runtime.integrations.signatures import signature
 from elastic_runtime.integrations.transformers.arguments import (
     OTHER_CHECKPOINT,
     SEARCH,

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import Gauge
 
 from deploy.monitoring import generate
 from deploy.monitoring.dashboards import DASHBOARDS
 from elastic_runtime import contract
+from quota_controller import metrics
 from tests.unit.docs.pages import DOCS
 
 RULES = yaml.safe_load((generate.FOLDER / "rules.yaml").read_text())
@@ -81,6 +83,26 @@ def test_every_alert_has_a_runbook_a_severity_and_a_summary(alert: str) -> None:
     assert f"\n## {alert}\n" in RUNBOOKS
     assert ALERTS[alert]["labels"]["severity"] in ("info", "warning", "critical")
     assert annotations["summary"].endswith(".")
+
+
+def test_queries_of_the_quota_controller_take_the_replica_that_leads() -> None:
+    """One that does not lead any more shows what it last knew."""
+    gauges = {
+        family.name
+        for value in vars(metrics).values()
+        if isinstance(value, Gauge)
+        for family in value.collect()
+    }
+    answers = re.findall(r"^\| [^|]+\? \| (.+) \|$", (DOCS / "metrics.md").read_text(), re.M)
+    asked = [
+        (match.group(), text[match.end() :])
+        for text in [*expressions(), *answers]
+        for match in OURS.finditer(text)
+        if match.group() in gauges
+    ]
+    assert {name for name, _ in asked} == gauges
+    leads = re.compile(r" and (on \(namespace, pod\) )?cede_leading == 1")
+    assert [name for name, rest in asked if not leads.match(rest)] == []
 
 
 def test_a_ledger_that_is_down_is_one_that_is_behind() -> None:

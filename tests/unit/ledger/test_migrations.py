@@ -8,13 +8,13 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import BigInteger, Column, MetaData, inspect, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, MetaData, inspect, select, text, update
 
-from ledger import books
+from ledger import books, migrations
 from ledger.accounting import Entries
 from ledger.bookkeeper import Batch
 from ledger.claims import TakeBack
-from ledger.database import Database, DatabaseError
+from ledger.database import ANSWER_TIMEOUT_S, UPGRADE_TIMEOUT_S, Database, DatabaseError
 from ledger.migrations import MIGRATIONS, upgrade
 from ledger.tables import SCHEMA, Base, Book
 from tests.builders.ledger import NOW
@@ -30,6 +30,14 @@ def version_1(database: Database) -> Database:
     with database.transaction() as connection:
         for statement in sql.split(";\n"):
             connection.exec_driver_sql(statement)
+    return database
+
+
+def empty(postgres_url: str) -> Database:
+    database = Database(postgres_url)
+    with database.transaction() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
     return database
 
 
@@ -139,6 +147,33 @@ def test_a_migration_that_fails_leaves_all_as_it_was(version_1: Database) -> Non
     assert rows(version_1) == before
 
 
+def test_a_statement_of_a_migration_may_take_hours_and_no_other_one(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pg8000 has no other place where a test sees how long it waits."""
+    database = empty(postgres_url)
+    timeouts = list[float]()
+
+    def note_timeout(op: Operations) -> None:
+        timeouts.append(timeout_of(op.get_bind()))
+
+    books.open_books(database, NOW)
+    monkeypatch.setattr(migrations, "MIGRATIONS", {**MIGRATIONS, SCHEMA: note_timeout})
+    with database.transaction() as connection:
+        connection.execute(update(Book).values(schema=SCHEMA - 1))
+    books.open_books(database, NOW)
+    with database.transaction() as connection:
+        timeouts.append(timeout_of(connection))
+    assert timeouts == [UPGRADE_TIMEOUT_S, ANSWER_TIMEOUT_S]
+    assert version_of(database) == SCHEMA
+    database.close()
+
+
+def timeout_of(connection: Connection) -> float:
+    driver: Any = connection.connection.driver_connection
+    return float(driver._usock.gettimeout())
+
+
 def test_two_processes_do_not_upgrade_at_the_same_time(version_1: Database) -> None:
     # with its password, which `name` has not
     other = Database(str(version_1._engine.url.render_as_string(hide_password=False)))
@@ -155,9 +190,10 @@ def test_who_only_reads_upgrades_nothing(version_1: Database) -> None:
     assert version_of(version_1) == 1
 
 
-def test_a_process_whose_tables_were_upgraded_writes_nothing_more(database: Database) -> None:
+def test_a_process_whose_tables_were_upgraded_ends_and_says_why(database: Database) -> None:
     books.open_books(database, NOW)
     with database.transaction() as connection:
         connection.execute(update(Book).values(schema=SCHEMA + 1))
-    with pytest.raises(books.Overtaken):
+    cause = f"a newer version of Cede has upgraded its tables from version {SCHEMA} to {SCHEMA + 1}"
+    with pytest.raises(books.Overtaken, match=cause):
         books.add(database, Batch(NOW, NOW + 1, Entries(), (), ()))

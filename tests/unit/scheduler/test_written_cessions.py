@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from cede.api.cession import Cession
-from cede.api.cession_status import CessionStatus, TargetStatus
+from cede.api.cession_status import CessionStatus, TargetStatus, UnsavedWork
 from cede.api.objects import CESSIONS, Json
 from scheduler.actions import OpenCession, UpdateCession
 from scheduler.apply import Applier
 from scheduler.snapshot.snapshot import RawObjects
-from scheduler.written_cessions import WrittenCessions
+from scheduler.written_cessions import RETRY_S, WrittenCessions
 from tests.builders.scheduler import cession
 from tests.fakes.api_server import ApiServer
 
 UID = "job-uid-gpt"
+NOW = 1_800_000_000.0
 
 
 def asked(**target: Any) -> CessionStatus:
@@ -33,31 +34,64 @@ def of_an_older_crd(status: CessionStatus) -> CessionStatus:
 def test_every_status_is_written_while_the_server_keeps_all() -> None:
     written = WrittenCessions()
     status = asked(completed=True)
-    assert written.compare(status, status) == []
-    assert written.would_change(status, cession("Asked"))
+    assert written.compare(status, status, NOW) == []
+    assert written.would_change(status, cession("Asked"), NOW)
 
 
 def test_a_status_that_differs_by_what_the_server_drops_is_not_written_again() -> None:
     written = WrittenCessions()
     status = asked(completed=True).model_copy(update={"shortTime": "2026-01-01T00:00:00Z"})
     kept = of_an_older_crd(status)
-    assert written.compare(status, kept) == ["shortTime", "targets.completed"]
-    assert written.compare(status, kept) == [], "that is known"
+    assert written.compare(status, kept, NOW) == ["shortTime", "targets.completed"]
+    assert written.compare(status, kept, NOW) == [], "that is known"
     as_kept = cession("Asked").model_copy(update={"status": kept})
-    assert not written.would_change(status, as_kept)
+    assert not written.would_change(status, as_kept, NOW)
     later = status.model_copy(update={"shortTime": "2026-01-01T00:00:09Z"})
-    assert not written.would_change(later, as_kept)
-    assert written.would_change(asked(completed=True, askedTime="2026-01-01T00:00:00Z"), as_kept)
-    assert written.would_change(status, None), "the plan was made on another Cession"
+    assert not written.would_change(later, as_kept, NOW)
+    assert written.would_change(
+        asked(completed=True, askedTime="2026-01-01T00:00:00Z"), as_kept, NOW
+    )
+    assert written.would_change(status, None, NOW), "the plan was made on another Cession"
 
 
 def test_what_a_new_crd_keeps_is_written_again() -> None:
     written = WrittenCessions()
     status = asked(completed=True, withoutAccelerators=True)
     kept = of_an_older_crd(status)
-    written.compare(status, kept)
-    assert written.compare(status, status) == []
-    assert written.would_change(status, cession("Asked").model_copy(update={"status": kept}))
+    written.compare(status, kept, NOW)
+    assert written.compare(status, status, NOW) == []
+    assert written.would_change(status, cession("Asked").model_copy(update={"status": kept}), NOW)
+
+
+def test_what_is_dropped_inside_of_a_field_is_not_written_again() -> None:
+    written = WrittenCessions()
+    work = UnsavedWork(flavor="p5", resource="nvidia.com/gpu", seconds="1.5")
+    status = asked(unsaved=[work])
+    kept = asked(unsaved=[work.model_copy(update={"seconds": ""})])
+    assert written.compare(status, kept, NOW) == ["targets.unsaved.seconds"]
+    as_kept = cession("Asked").model_copy(update={"status": kept})
+    assert not written.would_change(status, as_kept, NOW)
+    other = asked(unsaved=[work.model_copy(update={"flavor": "g6"})])
+    assert written.would_change(other, as_kept, NOW)
+
+
+def test_of_what_is_dropped_the_outermost_field_is_named() -> None:
+    status = asked(unsaved=[UnsavedWork(flavor="p5", resource="nvidia.com/gpu", seconds="1.5")])
+    assert WrittenCessions().compare(status, asked(), NOW) == ["targets.unsaved"]
+
+
+def test_what_is_dropped_is_sent_again_after_a_while() -> None:
+    """The CRD may have been replaced meanwhile, and nothing else would show it."""
+    written = WrittenCessions()
+    status = asked(completed=True)
+    kept = of_an_older_crd(status)
+    as_kept = cession("Asked").model_copy(update={"status": kept})
+    written.compare(status, kept, NOW)
+    assert not written.would_change(status, as_kept, NOW + RETRY_S)
+    later = NOW + RETRY_S + 1
+    assert written.would_change(status, as_kept, later)
+    assert written.compare(status, kept, later) == []
+    assert not written.would_change(status, as_kept, later + RETRY_S)
 
 
 @pytest.mark.parametrize("is_old", [True, False])

@@ -1,5 +1,6 @@
 """A rank's end of the socket to its agent; here the test is the agent."""
 
+import multiprocessing
 import os
 import socket
 import threading
@@ -101,15 +102,26 @@ def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) 
     assert agent_link.connect() is None
 
 
-def test_a_script_that_runs_again_in_a_process_of_its_own_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("is_import", "complaint"),
+    [
+        pytest.param(
+            True, "runs the script again: call multiprocessing", id="import of the script"
+        ),
+        pytest.param(False, "creates a session, but only a process that", id="trains there"),
+    ],
+)
+def test_a_session_in_a_process_that_the_script_has_started_is_refused(
+    monkeypatch: pytest.MonkeyPatch, is_import: bool, complaint: str
 ) -> None:
     """It inherits the environment, and the descriptor may be that of anything."""
     agent, worker = socket.socketpair()
     with agent, worker:
         monkeypatch.setenv(AGENT_FD_ENV, str(worker.fileno()))
         monkeypatch.setenv(AGENT_PID_ENV, str(os.getpid()))
-        with pytest.raises(Mistake, match="runs the script again: call multiprocessing"):
+        process = multiprocessing.current_process()
+        monkeypatch.setattr(process, "_inheriting", is_import, raising=False)
+        with pytest.raises(Mistake, match=complaint):
             agent_link.connect()
 
 

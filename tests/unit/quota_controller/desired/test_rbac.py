@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from cede.api import names
-from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
+from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Json, Kind
+from quota_controller.desired import rbac
 from quota_controller.desired.plan import Plan, make_plan
 from tests.builders.quotas import allocation, as_live, live_namespace, snapshot
 from tests.paths import TREE
@@ -74,6 +75,44 @@ def test_bindings_of_removed_members_are_deleted() -> None:
         (ROLE_BINDINGS, ("vision", "cede-members")),
         (CLUSTER_ROLE_BINDINGS, ("", "cede-members")),
     }
+
+
+KUBEFLOW = {"name": "kubeflow", "adopt": True}
+EVE = {"kind": "User", "name": "eve"}
+
+
+@pytest.mark.parametrize(
+    ("members", "staying"),
+    [
+        pytest.param(MEMBERS[:1], ["User /ann"], id="two are removed"),
+        pytest.param([], [], id="all are"),
+        pytest.param([EVE, *MEMBERS[1:]], ["ServiceAccount kubeflow/ci", "Group /all"], id="new"),
+    ],
+)
+def test_in_a_namespace_that_became_reserved_members_are_only_removed(
+    members: list[Json], staying: list[str]
+) -> None:
+    plan = plan_in_kubeflow(members, bound=MEMBERS)
+    assert bindings(plan, ROLE_BINDINGS) == {("kubeflow", "cede-members"): ("cede-member", staying)}
+    [binding] = [desired for desired in plan.objects if desired.kind == ROLE_BINDINGS]
+    assert binding.body["metadata"]["uid"] == "u", "so that it is never created"
+
+
+@pytest.mark.parametrize("bound", [MEMBERS, None], ids=["as they were", "never bound"])
+def test_in_a_namespace_that_became_reserved_nobody_gets_rights(bound: list[Json] | None) -> None:
+    plan = plan_in_kubeflow([EVE, *MEMBERS], bound)
+    assert not bindings(plan, ROLE_BINDINGS)
+
+
+def plan_in_kubeflow(members: list[Json], bound: list[Json] | None) -> Plan:
+    """`bound` are the members that the RoleBinding has."""
+    before = allocation(members=bound or [], namespace=KUBEFLOW)
+    live = {desired.object_id: desired.body for desired in rbac.member_bindings(before)}
+    for body in live.values():
+        body["metadata"]["uid"] = "u"
+    plan = make_plan(snapshot([allocation(members=members, namespace=KUBEFLOW)], live=live))
+    assert not plan.unwanted(live)
+    return plan
 
 
 # --- the roles that are installed -----------------------------------------------------------------
