@@ -140,10 +140,10 @@ async def test_a_job_whose_pods_know_no_coordinator_is_observed() -> None:
 
 
 async def test_every_pod_of_a_job_is_told_that_it_has_finished_and_soon_not_again() -> None:
-    told = list[str]()
+    calls = list[str]()
 
     async def answer(request: web.Request) -> web.Response:
-        told.append(f"{request.method} {request.path} {request.url.host}")
+        calls.append(f"{request.method} {request.path} {request.url.host}")
         return signed(request, 409, b"{}")
 
     async with (
@@ -153,8 +153,8 @@ async def test_every_pod_of_a_job_is_told_that_it_has_finished_and_soon_not_agai
     ):
         for _ in range(2):
             runtimes.report_finish(Endpoint(JOB, "u", (ADDRESS, SILENT_ADDRESS)))
-        await until(lambda: len(told) == 2)
-    assert sorted(told) == sorted(
+        await until(lambda: len(calls) == 2)
+    assert sorted(calls) == sorted(
         f"POST {contract.FINISHED_PATH} {address}" for address in (ADDRESS, SILENT_ADDRESS)
     )
 

@@ -33,11 +33,11 @@ def test_pods_that_have_not_ended_are_told_that_the_job_has_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_job, "TELL_INTERVAL_S", 0.01)
-    told = list[tuple[int, str, str]]()
+    calls = list[tuple[int, str, str]]()
     with subprocess.Popen(["true"]) as ended, subprocess.Popen(["sleep", "60"]) as late:
 
-        async def tell(_: str, port: int, *call: object, **__: object) -> bytes:
-            told.append((port, str(call[2]), str(call[3])))
+        async def tell(_: str, port: int, *more: object, **__: object) -> bytes:
+            calls.append((port, str(more[2]), str(more[3])))
             if port == 1:
                 raise control_client.Refused(409, "this pod has trained")
             late.kill()
@@ -50,7 +50,7 @@ def test_pods_that_have_not_ended_are_told_that_the_job_has_finished(
         monkeypatch.setattr(control_client, "call", tell)
         local_job._tell_late([ended, late], tmp_path)
         assert late.returncode == -signal.SIGKILL
-    assert told == [(port, "POST", contract.FINISHED_PATH) for port in (1, 2)]
+    assert calls == [(port, "POST", contract.FINISHED_PATH) for port in (1, 2)]
 
 
 def test_request_without_a_job_names_what_is_missing(

@@ -102,11 +102,9 @@ def test_a_job_with_a_pending_scale_up_slice_is_not_stopped() -> None:
 
 def test_a_job_of_which_pods_have_ended_does_not_shrink() -> None:
     """It would lose the pods of the highest indexes, which may be those that have work."""
-    jobs = {
-        ended: admitted(size=8, allowed_sizes=(2, 4, 6, 8), ended_pods=ended) for ended in (0, 2)
-    }
-    shrink, stop = (sizes_for([jobs[ended]], pending()) for ended in (0, 2))
-    assert (shrink, stop) == ({"gpt": 4}, {"gpt": 0})
+    for ended_pods, size in ((0, 4), (2, 0)):
+        job = admitted(size=8, allowed_sizes=(2, 4, 6, 8), ended_pods=ended_pods)
+        assert sizes_for([job], pending()) == {"gpt": size}
 
 
 def test_a_stream_of_short_jobs_does_not_keep_an_owner_out() -> None:

@@ -40,8 +40,8 @@ def has_finished(
     ],
 )
 def test_late_pods_are_told(job: AdmittedWorkload, addresses: list[str]) -> None:
-    told = finish_late(snapshot(admitted=[job]))
-    assert [address for action in told for address in action.addresses] == addresses
+    actions = finish_late(snapshot(admitted=[job]))
+    assert [address for action in actions for address in action.addresses] == addresses
 
 
 @pytest.mark.parametrize("mode", ["Enforce", "Observe"])
