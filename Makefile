@@ -24,7 +24,7 @@ help:  ## this list
 demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=kind: with Docker)
 	@deploy/demo.sh $(CLUSTER)
 
-test: setup-cluster setup-browser lint  ## every test, on the local cluster too; removes its teams
+test: setup-cluster setup-browser lint  ## the tests, on the local cluster too; removes its teams
 	@$(LOCAL) up
 	@$(PYTEST) -m "not processes"; code=$$?; \
 		$(PYTEST) -m processes --ignore=tests/frameworks || code=$$?; \

@@ -8,7 +8,7 @@ other pods forward the call to it; the last one is answered by the pod itself.
     POST /v1/checkpoint              → Status    starts a durable save; `durableStep` shows its end
     POST /v1/finished                → Status    a pod has succeeded: this one ends if it is late
 
-Requests and replies carry an HMAC-SHA256 signature (`sign`): without a new and valid one, 401.
+Requests and replies carry an HMAC-SHA256 signature (`sign`). A request without a new one gets 401.
 """
 
 import hashlib

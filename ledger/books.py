@@ -183,7 +183,7 @@ def _who_overtook(connection: Connection) -> str:
         return "another process writes too: give each ledger its own database"
     return (
         f"a newer version of Cede has upgraded its tables from version {SCHEMA} to {schema}, and "
-        "counts from now on: this program writes nothing more: end it"
+        "counts from now on. This program writes nothing more: end it"
     )
 
 

@@ -20,7 +20,7 @@ OPENING_LOCK = 0x63656465
 CURES = {
     "disk is full": "make room on its volume; nothing is lost while the ledger runs",
     "locked": "end the other program that has it open; nothing is lost while the ledger runs",
-    "lock timeout": "end the other transaction; nothing is lost while the ledger runs",
+    "lock timeout": "wait if the ledger upgrades its tables, else end the other transaction",
     "timed out": "see why it does not answer; nothing is lost while the ledger runs",
     "Can't create a connection": "start it, or correct the URL; nothing is lost meanwhile",
     "no such table": "start `python -m ledger`, which makes the tables, or correct the URL",

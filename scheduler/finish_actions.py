@@ -8,7 +8,7 @@ from cede.api.surplus import Base
 
 @dataclass(frozen=True, slots=True)
 class ReportFinish:
-    """Tell each of these pods that another pod of its Job has succeeded. It may be repeated."""
+    """Report to each of these pods that another pod of its Job has succeeded."""
 
     job: Key
     job_uid: str

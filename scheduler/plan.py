@@ -68,7 +68,7 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     faults = Faults()
     # both in every mode, because they take nothing from anybody
     saves = faults.attempt_all("requested saves", serve_saves, snapshot, now)
-    late = faults.attempt_all("late pods", finish_late, snapshot)
+    late = faults.attempt_all("late pods", finish_late, snapshot, now)
     return replace(
         made,
         actions=(*made.actions, *saves, *late),

@@ -23,8 +23,8 @@ SERVER_ERROR = 500
 SHOWN_BYTES = 200
 CALLS = Counter(
     "cede_runtime_calls_total",
-    "Calls to runtimes: status polls (GET), requests of sizes (PUT) and of saves (POST), by "
-    "result.",
+    "Calls to runtimes: status polls (GET), requests of sizes (PUT), requests of saves and "
+    "reports that a pod has succeeded (POST), by result.",
     ["method", "result"],
 )
 

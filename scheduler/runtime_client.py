@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -21,6 +21,7 @@ from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
 from scheduler.snapshot.observations import (
     Observed,
     forget_request,
+    note_finish,
     note_leaderless,
     note_refusal,
     note_request,
@@ -33,8 +34,6 @@ STATUS_LIFETIME_S = 10.0
 """A status older than this does not count."""
 REPEAT_REQUEST_S = 1.0
 """The same request is not sent again within this time."""
-REPEAT_FINISH_S = 10.0
-"""A pod ends only when it has looked for its job for 20 s."""
 MAX_TRIES = 3
 NOBODY = "none of its pods answers"
 CALL_TIMEOUT_S = 4.0
@@ -98,16 +97,12 @@ class RuntimeClient:
         self._tries: dict[str, Tries] = {}
         # by Job uid: when the last request for a save was sent, and which
         self._saves: dict[str, tuple[float, str]] = {}
-        # by Job uid: when its pods were last told that it has finished
-        self._finishes: dict[str, float] = {}
         self._calls: set[asyncio.Task[object]] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "RuntimeClient":
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            trust_env=False,
-        )
+        unlimited = aiohttp.TCPConnector(limit=0)
+        self._session = aiohttp.ClientSession(connector=unlimited, trust_env=False)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -147,7 +142,6 @@ class RuntimeClient:
             self._statuses.pop(uid, None)
             self._requests.pop(uid, None)
             self._saves.pop(uid, None)
-            self._finishes.pop(uid, None)
         for uid in self._tries.keys() - self._endpoints.keys():
             del self._tries[uid]
         for uid, endpoint in self._endpoints.items():
@@ -185,14 +179,17 @@ class RuntimeClient:
         self._start(self._save(endpoint, attempt))
 
     def report_finish(self, endpoint: Endpoint) -> None:
-        """Send it to each pod beside the caller, not again within REPEAT_FINISH_S."""
-        now = time.monotonic()
-        if now - self._finishes.get(endpoint.uid, -REPEAT_FINISH_S) < REPEAT_FINISH_S:
-            return
-        self._finishes[endpoint.uid] = now
+        """Send it to each pod beside the caller. The answers change nothing here."""
+        known = self._observations.get(endpoint.uid)
+        self._observations[endpoint.uid] = note_finish(known, time.time())
         for address in endpoint.addresses:
-            pod = replace(endpoint, addresses=(address,))
-            self._start(self._call(pod, "POST", contract.FINISHED_PATH))
+            self._start(self._report_finish(endpoint, address))
+
+    async def _report_finish(self, endpoint: Endpoint, address: str) -> None:
+        call = self._signed(endpoint, "POST", contract.FINISHED_PATH)
+        async with self._turns:
+            if self._session and call:
+                await send(self._session, address, self._port, call)
 
     async def _save(self, endpoint: Endpoint, attempt: str) -> None:
         refusal = await self._call(endpoint, "POST", contract.CHECKPOINT_PATH)
@@ -243,14 +240,11 @@ class RuntimeClient:
         is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers
         keeps its old status until that expires.
         """
-        root_keys = self._root_keys()
-        if not root_keys or self._session is None:
+        call = self._signed(endpoint, method, path, body)
+        if call is None or self._session is None:
             return "the scheduler has no key to sign with"
-        keys = tuple(contract.derive_key(root_key, endpoint.job[0]) for root_key in root_keys)
-        call = Call(keys, endpoint.runtime_uid, method, path, body)
         tries = self._tries.get(endpoint.uid, NO_TRIES)
-        doubt = ""
-        is_leaderless = False
+        doubt, is_leaderless = "", False
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 for address in in_order(endpoint.addresses, tries)[:MAX_TRIES]:
@@ -272,6 +266,12 @@ class RuntimeClient:
         elif is_leaderless:
             self._observations[endpoint.uid] = note_leaderless(known)
         return doubt or NOBODY
+
+    def _signed(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> Call | None:
+        """None without a root key."""
+        namespace = endpoint.job[0]
+        keys = tuple(contract.derive_key(root_key, namespace) for root_key in self._root_keys())
+        return Call(keys, endpoint.runtime_uid, method, path, body) if keys else None
 
     def _note(self, endpoint: Endpoint, address: str, answer: Answer) -> None:
         uid = endpoint.uid

@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 INTERFACE = "lo"
 # Of every local job; a directory holds one job's key.
 JOB = "local"
-TELL_INTERVAL_S = 5.0
+REPORT_INTERVAL_S = 5.0
 # In that directory, if people watch the job on a terminal.
 LOG = "log.jsonl"
 # For the answer of one pod. So many are asked at most, pod 0 first: any passes a request on.
@@ -85,8 +85,7 @@ def run(
     if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
         complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
         forward_signal(signal.SIGTERM, None)
-    if first == 0:
-        _tell_late(processes, directory)
+    _report_finish(processes, directory)
     codes = [process.wait() for process in processes]
     code = next((code if code > 0 else 128 - code for code in codes if code), 0)
     if view:
@@ -94,21 +93,22 @@ def run(
     return code
 
 
-def _tell_late(processes: Sequence["subprocess.Popen[bytes]"], directory: Path) -> None:
-    """Until all have ended, tell them again and again that pod 0 has succeeded. A pod that was not
+def _report_finish(processes: Sequence["subprocess.Popen[bytes]"], directory: Path) -> None:
+    """Until all have ended, report to them that one has succeeded, once it has. A pod that was not
     up when the job finished would look for the others without an end."""
     keys = KeyFile(directory / "key")
     for process in processes:
         while True:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(TELL_INTERVAL_S)
+                process.wait(REPORT_INTERVAL_S)
                 break
-            for port in _ports(directory):
+            has_finished = any(other.poll() == 0 for other in processes)
+            for port in _ports(directory) if has_finished else ():
                 call = control_client.call(
                     *(HOST, port, keys, JOB, "POST", contract.FINISHED_PATH, b""),
                     timeout_s=TRY_TIMEOUT_S,
                 )
-                # One that trained refuses, others have ended.
+                # One that has work refuses, others have ended.
                 with suppress(OSError, control_client.Refused):
                     asyncio.run(call)
 

@@ -35,7 +35,7 @@ class RequestRouter:
             case "POST", contract.FINISHED_PATH:
                 if self._end_if_late():
                     return 200, contract.encode(contract.Status(contract.State.FINISHED))
-                reason = "this pod has trained, or may still find the coordinator of its job"
+                reason = "this pod has work of its own, or may still find the others"
                 return CONFLICT, json_codec.dump({"message": reason})
         if coordinator := leadership.coordinator:
             sent_at = float(headers[contract.TIME_HEADER])

@@ -217,6 +217,9 @@ class WorkerPool:
                 if not line:
                     return
                 message = messages.decode_worker_message(line)
+            except ConnectionError:
+                # It was killed before it had read everything.
+                return
             except ValueError as error:
                 # Malformed or too long. Later messages still count: without them the worker would
                 # pass for a frozen one.

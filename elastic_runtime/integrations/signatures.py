@@ -9,7 +9,7 @@ from typing import Any
 def signature(function: Callable[..., Any]) -> inspect.Signature:
     """Without evaluating its annotations, which may name what is imported for type checkers only.
 
-    Python evaluates them with the function until 3.13, and by default here from 3.14 on.
+    From Python 3.14 on, `inspect.signature` evaluates them unless it is asked for their text.
     """
     if sys.version_info >= (3, 14):
         from annotationlib import Format

@@ -35,9 +35,9 @@ def ownership_conflicts(
     """Allocations that cannot have the team or the namespace that they name.
 
     Nothing of them is written to or deleted from any namespace, except that former members lose
-    their rights in one that is reserved. If several allocations name the
-    same team or namespace, the one that has it keeps it, else the oldest gets it. `controllers` are
-    the namespaces whose service accounts the policy trusts as controllers: no team may have one.
+    their rights in one that is reserved. If several allocations name the same team or namespace,
+    the one that has it keeps it, else the oldest gets it. `controllers` are the namespaces whose
+    service accounts the policy trusts as controllers: no team may have one.
     """
     allocations = list(allocations)
     conflicts = _reserved_namespaces(allocations, controllers)

@@ -39,7 +39,7 @@ def member_bindings(allocation: ComputeAllocation) -> list[DesiredObject]:
 def bindings_with_fewer(allocation: ComputeAllocation, live: LiveObjects) -> list[DesiredObject]:
     """The live RoleBinding without those who are no members any more; none if all of them are.
 
-    For a namespace in which nobody gets rights: who has them loses them with the membership.
+    For a namespace in which nobody gets rights. A person who is no member any more loses theirs.
     """
     key = (allocation.namespace, MEMBERS)
     binding = live.get((ROLE_BINDINGS, key))

@@ -190,8 +190,7 @@ def release(
         news |= at_release(job, now)
     if _is_late(cession, progress, job):
         news["forcedTime"] = once(status.forcedTime, now)
-    preemptor = cession.spec.preemptor
-    why = f"for {preemptor.name} of {preemptor.queue}"
+    why = f"for {cession.spec.preemptor.name} of {cession.spec.preemptor.queue}"
     actions = progress.actions
     if _stops(progress, snapshot, now):
         news["stopped"] = True
@@ -202,7 +201,9 @@ def release(
             actions = (*actions, *_stop(cession, job, snapshot, why))
     elif job.drains or progress.target.how == "Shrink":
         news["resizeRequestedTime"] = once(status.resizeRequestedTime, now)
-        actions = (*actions, shrink(job, progress.target.toSize, why))
+        # after some pods have ended a resize would remove others: the job stops in the end
+        if not job.ended_pods:
+            actions = (*actions, shrink(job, progress.target.toSize, why))
     return replace(progress, status=_with(status, **news), actions=actions)
 
 
@@ -277,14 +278,13 @@ def ending_reason(progress: Iterable[TargetProgress], snapshot: Snapshot, now: f
 
 
 def _has_shrunk(target: Target, status: TargetStatus, job: AdmittedWorkload) -> bool:
-    return target.how == "Shrink" and not status.stopped and job.parallelism <= target.toSize
+    return target.how == "Shrink" and not status.stopped and job.pods_left <= target.toSize
 
 
 def _answer(cession: Cession, target: Target, job: AdmittedWorkload) -> Status | None:
     """What the runtime reports, if it is about this Cession and this size."""
-    if job.runtime is None or job.runtime.cession != cession.metadata.name:
-        return None
-    return job.runtime if job.runtime.wanted == target.toSize else None
+    asked, runtime = (cession.metadata.name, target.toSize), job.runtime
+    return runtime if runtime and (runtime.cession, runtime.wanted) == asked else None
 
 
 def _request(

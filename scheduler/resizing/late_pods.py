@@ -3,18 +3,29 @@
 A growth or a lost pod shortly before the last step leads to such a pod. It is no member of the job
 and finds nobody to follow, so it would keep its accelerators, and the Job would not complete. Only
 Kubernetes shows that another pod has succeeded. What that means for a pod is decided by its agent,
-which knows whether it ever trained (elastic_runtime/agent/agent.py, end_if_late).
+which knows what the pod did before (elastic_runtime/agent/agent.py, end_if_late).
 """
 
 from collections.abc import Iterator
 
+from elastic_runtime.contract import State
 from scheduler.finish_actions import ReportFinish
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+REPEAT_S = 30.0
+"""Between two reports to the same job. A pod ends only when it has looked for others for 20 s."""
 
 
-def finish_late(snapshot: Snapshot) -> Iterator[ReportFinish]:
-    """The pods of a Job of which one has succeeded are told, as long as none of those that were
-    asked last knows a coordinator."""
+def finish_late(snapshot: Snapshot, now: float) -> Iterator[ReportFinish]:
+    """The pods of a Job of which one has succeeded get the report, as long as those that were asked
+    last know no coordinator, or follow one that has begun nothing."""
     for job in snapshot.elastic:
-        if job.completed and job.addresses and job.observed.is_leaderless:
+        is_due = now - job.observed.finish_reported >= REPEAT_S
+        if job.completed and job.addresses and is_due and _waits(job):
             yield ReportFinish(job.job, job.job_uid, job.addresses, job.base)
+
+
+def _waits(job: AdmittedWorkload) -> bool:
+    runtime = job.runtime
+    return job.observed.is_leaderless or (runtime is not None and runtime.state == State.STARTING)

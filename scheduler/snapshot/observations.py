@@ -29,6 +29,8 @@ class Observed:
     refusal: str = ""
     # True if those of its pods that were asked last know no coordinator, as far as they answered
     is_leaderless: bool = False
+    # when the scheduler last reported to them that another pod has succeeded; 0.0 for never
+    finish_reported: float = 0.0
     # the request for a save that it accepted last; why no pod accepted the last one, empty if one
     # did
     save_accepted: str = ""
@@ -75,6 +77,11 @@ def note_refusal(old: Observed | None, reason: str, now: float) -> Observed:
 def note_leaderless(old: Observed | None) -> Observed:
     """With the answer of its pods that they know no coordinator."""
     return replace(old or Observed(), is_leaderless=True)
+
+
+def note_finish(old: Observed | None, now: float) -> Observed:
+    """With the report that a pod of the job has succeeded."""
+    return replace(old or Observed(), finish_reported=now)
 
 
 def note_request(old: Observed | None, reason: str, size: int, now: float) -> Observed:

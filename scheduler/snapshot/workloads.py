@@ -205,12 +205,16 @@ class AdmittedWorkload:
     @property
     def is_growing(self) -> bool:
         """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
-        return bool(self.allowed_sizes) and self.parallelism > self.granted
+        return bool(self.allowed_sizes) and self.pods_left > self.size
+
+    @property
+    def pods_left(self) -> int:
+        """Those of its Job without those that have ended, whose quota is free again."""
+        return self.parallelism - self.ended_pods
 
     @property
     def granted(self) -> int:
-        """How many pods its Job may have: those with quota, and those that had it and have ended,
-        whose quota is free again."""
+        """How many pods its Job may have: with quota, or ended since they had it."""
         return self.size + self.ended_pods
 
     @property

@@ -69,7 +69,7 @@ def try_cell(name: str) -> Result:
 
 def run(*argv: str, cell: str) -> subprocess.CompletedProcess[str]:
     # with CI=true, a test of the cluster that cannot run fails
-    env = {**os.environ, "CEDE_CELL": cell, "CI": "true"}
+    env = {**os.environ, "CEDE_CELL": cell, "CEDE_KINDS": "1", "CI": "true"}
     command = [sys.executable, *argv]
     return subprocess.run(command, cwd=TREE, env=env, text=True, capture_output=True, check=False)
 

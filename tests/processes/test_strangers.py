@@ -11,9 +11,8 @@ import pytest
 from elastic_runtime.agent import control_server
 from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once
-from tests.marks import LONG
 
-pytestmark = [pytest.mark.processes, LONG]
+pytestmark = pytest.mark.processes
 SCRIPT = local_job.SCRIPT
 # More than the port keeps.
 COUNT = control_server.MAX_UNSIGNED_OF_ADDRESS + 50

@@ -13,7 +13,7 @@ from aiohttp import web
 from cede.api.surplus import Base
 from cede.kube.threads import run_in_thread
 from elastic_runtime import contract
-from elastic_runtime.contract import SizeRequest
+from elastic_runtime.contract import SizeRequest, Status
 from scheduler.runtime_client import (
     CALL_TIMEOUT_S,
     MAX_TRIES,
@@ -139,21 +139,22 @@ async def test_a_job_whose_pods_know_no_coordinator_is_observed() -> None:
         assert not runtimes.observations()
 
 
-async def test_every_pod_of_a_job_is_told_that_it_has_finished_and_soon_not_again() -> None:
+async def test_every_pod_of_a_job_gets_the_report_and_its_answer_is_no_status() -> None:
     calls = list[str]()
 
     async def answer(request: web.Request) -> web.Response:
         calls.append(f"{request.method} {request.path} {request.url.host}")
-        return signed(request, 409, b"{}")
+        return signed(request, 200, contract.encode(Status()))
 
     async with (
         answering(ADDRESS, answer),
         answering(SILENT_ADDRESS, answer),
         RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
-        for _ in range(2):
-            runtimes.report_finish(Endpoint(JOB, "u", (ADDRESS, SILENT_ADDRESS)))
+        runtimes.report_finish(Endpoint(JOB, "u", (ADDRESS, SILENT_ADDRESS)))
         await until(lambda: len(calls) == 2)
+        assert runtimes.observations()["u"].finish_reported > 0
+    assert not runtimes.statuses()
     assert sorted(calls) == sorted(
         f"POST {contract.FINISHED_PATH} {address}" for address in (ADDRESS, SILENT_ADDRESS)
     )

@@ -29,10 +29,10 @@ def test_workers_connect_within_their_machine_unless_the_user_says_where(tmp_pat
     assert interface({"GLOO_SOCKET_IFNAME": "eth0"}) == "eth0"
 
 
-def test_pods_that_have_not_ended_are_told_that_the_job_has_finished(
+def test_pods_that_have_not_ended_get_the_report_that_another_has_succeeded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_job, "TELL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(local_job, "REPORT_INTERVAL_S", 0.01)
     calls = list[tuple[int, str, str]]()
     with subprocess.Popen(["true"]) as ended, subprocess.Popen(["sleep", "60"]) as late:
 
@@ -48,7 +48,7 @@ def test_pods_that_have_not_ended_are_told_that_the_job_has_finished(
         for port in (1, 2):
             (tmp_path / PORTS / str(port)).write_text(str(port))
         monkeypatch.setattr(control_client, "call", tell)
-        local_job._tell_late([ended, late], tmp_path)
+        local_job._report_finish([ended, late], tmp_path)
         assert late.returncode == -signal.SIGKILL
     assert calls == [(port, "POST", contract.FINISHED_PATH) for port in (1, 2)]
 

@@ -121,6 +121,16 @@ def test_a_job_that_ceded_is_resized_and_not_forced() -> None:
     assert (target.status.resizeRequestedTime, target.status.forcedTime) == (STAMP, "")
 
 
+def test_a_job_of_which_pods_have_ended_is_not_resized_and_its_quota_counts() -> None:
+    """A resize would remove the pods of the highest indexes, which may be those that have work."""
+    finishing = admitted(size=6, parallelism=8, ended_pods=2, runtime=CEDED)
+    target = released(finishing, cession())
+    assert (target.actions, target.status.resizeRequestedTime) == ((), STAMP)
+    assert not target.status.releasedTime
+    small = admitted(size=4, parallelism=8, ended_pods=4)
+    assert progress(small).status.releasedTime == STAMP
+
+
 def asked(reason: str = "c-1") -> AdmittedWorkload:
     """Its runtime was sent a request, and has not answered."""
     return replace(admitted(), observed=Observed(asked_for=reason, asked_at=NOW - 31))

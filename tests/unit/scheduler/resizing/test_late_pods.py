@@ -1,22 +1,33 @@
-"""The pods of a job that came when it had finished learn that another pod has succeeded."""
+"""The pods that a finished job has left get the report that another one has succeeded."""
 
 from typing import Literal
 
 import pytest
 
 from cede.api.policy import PolicySpec
+from elastic_runtime.contract import State, Status
 from scheduler.finish_actions import ReportFinish
 from scheduler.plan import plan
-from scheduler.resizing.late_pods import finish_late
+from scheduler.resizing.late_pods import REPEAT_S, finish_late
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.scheduler import NOW, admitted, snapshot
+from tests.builders.scheduler import NOW, admitted, runtime_status, snapshot
 
 LATE = "10.0.0.9"
 
 
+LEADERLESS = Observed(is_leaderless=True)
+JUST_REPORTED = Observed(is_leaderless=True, finish_reported=NOW - REPEAT_S + 1)
+REPORTED = Observed(is_leaderless=True, finish_reported=NOW - REPEAT_S)
+STARTING = runtime_status(0, state=State.STARTING)
+
+
 def has_finished(
-    completed: tuple[int, ...] = (0, 1), *, is_leaderless: bool = True, runs: bool = True
+    completed: tuple[int, ...] = (0, 1),
+    observed: Observed = LEADERLESS,
+    *,
+    runs: bool = True,
+    runtime: Status | None = None,
 ) -> AdmittedWorkload:
     """A Job of four pods."""
     return admitted(
@@ -24,7 +35,8 @@ def has_finished(
         parallelism=4,
         ended_pods=len(completed),
         completed=completed,
-        observed=Observed(is_leaderless=is_leaderless),
+        observed=observed,
+        runtime=runtime,
         addresses=(LATE,) if runs else (),
     )
 
@@ -35,17 +47,27 @@ def has_finished(
         pytest.param(has_finished(), [LATE], id="its pods find no coordinator"),
         pytest.param(has_finished((1, 3)), [LATE], id="whichever of its pods have succeeded"),
         pytest.param(has_finished(()), [], id="none has succeeded: it has not begun"),
-        pytest.param(has_finished(is_leaderless=False), [], id="they have a coordinator"),
+        pytest.param(has_finished(observed=Observed()), [], id="nobody knows what they do"),
+        pytest.param(
+            has_finished(observed=Observed(), runtime=runtime_status()), [], id="they train"
+        ),
+        pytest.param(
+            has_finished((1, 2), Observed(), runtime=STARTING),
+            [LATE],
+            id="pod 0 is late, and waits for pods that have succeeded",
+        ),
         pytest.param(has_finished(runs=False), [], id="none runs"),
+        pytest.param(has_finished(observed=JUST_REPORTED), [], id="they had the report just now"),
+        pytest.param(has_finished(observed=REPORTED), [LATE], id="again after a while"),
     ],
 )
-def test_late_pods_are_told(job: AdmittedWorkload, addresses: list[str]) -> None:
-    actions = finish_late(snapshot(admitted=[job]))
+def test_late_pods_get_the_report(job: AdmittedWorkload, addresses: list[str]) -> None:
+    actions = finish_late(snapshot(admitted=[job]), NOW)
     assert [address for action in actions for address in action.addresses] == addresses
 
 
 @pytest.mark.parametrize("mode", ["Enforce", "Observe"])
-def test_a_pass_in_any_mode_tells_them_and_does_nothing_else(
+def test_a_pass_in_any_mode_reports_and_does_nothing_else(
     mode: Literal["Enforce", "Observe"],
 ) -> None:
     actions = plan(snapshot(admitted=[has_finished()]), PolicySpec(mode=mode), NOW).actions
