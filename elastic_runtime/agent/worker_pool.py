@@ -213,16 +213,13 @@ class WorkerPool:
     async def _receive_all(self, worker: WorkerProcess) -> None:
         while True:
             try:
-                line = await worker.reader.readline()
-                if not line:
+                if not (line := await worker.reader.readline()):
                     return
                 message = messages.decode_worker_message(line)
             except ConnectionError:
-                # It was killed before it had read everything.
                 return
             except ValueError as error:
-                # Malformed or too long. Later messages still count: without them the worker would
-                # pass for a frozen one.
+                # Malformed or too long. Without later messages it would pass for a frozen worker.
                 log.warning("message of a worker ignored", extra={"reason": str(error)})
                 continue
             self._receive(worker, message)
