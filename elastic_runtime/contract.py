@@ -6,7 +6,7 @@ other pods forward the call to it; the last one is answered by the pod itself.
     PUT  /v1/size        SizeRequest → Status    sets the size; repeating it changes nothing
     GET  /v1/status                  → Status
     POST /v1/checkpoint              → Status    starts a durable save; `durableStep` shows its end
-    POST /v1/finished                → Status    a pod has succeeded: this one ends if it is late
+    POST /v1/finished                → Status    pod 0 has succeeded: this one ends if it is late
 
 Requests and replies carry an HMAC-SHA256 signature (`sign`). A request without a new one gets 401.
 """

@@ -105,16 +105,14 @@ class Agent:
             self.over.set()
 
     def end_if_late(self) -> bool:
-        """End with success, because another pod of the job has, if this pod is left out: it came
-        too late, or was frozen at the last step. A command under --signal is each pod's own work.
-        Returns whether the pod ends."""
-        known, now, limits = self.leadership.knowledge(), self.clock(), self.client.limits
-        # Behind the loop over its steps a script may still export its model.
-        is_past_loop = any(worker.finished or worker.ended for worker in self.pool.workers)
-        has_own_work = is_past_loop or external_command.is_worker(self.pool.script)
-        coordinator = self.client.coordinator
-        waits = coordinator is not None and coordinator.waits_in_vain()
-        if has_own_work or not (waits or succession.is_left_out(known, now, limits)):
+        """End with success, because pod 0 has, if this pod came too late to take part. A command
+        under --signal is each pod's own work. Returns whether the pod ends."""
+        known, limits = self.leadership.knowledge(), self.client.limits
+        # It has formed no generation since its workers started.
+        is_idle = self.pool.state.generation == 0
+        has_own_work = external_command.is_worker(self.pool.script)
+        is_late = is_idle and succession.is_left_out(known, self.clock(), limits)
+        if has_own_work or not is_late:
             return False
         log.info("the job has finished without this pod")
         self.pool.state.finished = True

@@ -207,11 +207,6 @@ class Coordinator:
     def misses_majority(self) -> bool:
         return absentees.misses_majority(self.view, self._clock(), self.present_limits)
 
-    def waits_in_vain(self) -> bool:
-        """Whether it has begun nothing for longer than a cut link is waited for."""
-        since = self._clock() - self.present_limits.cut_off_s
-        return membership_view.has_begun_nothing(self.view, since)
-
     def mark_gone(self, index: int) -> None:
         """A member's pod does not run any more: nobody listens where its agent was."""
         self.view = absentees.without(self.view, index)

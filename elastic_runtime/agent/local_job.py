@@ -94,16 +94,17 @@ def run(
 
 
 def _report_finish(processes: Sequence["subprocess.Popen[bytes]"], directory: Path) -> None:
-    """Until all have ended, report to them that one has succeeded, once it has. A pod that was not
+    """Until all have ended, report to them that pod 0 has succeeded, if it has. A pod that was not
     up when the job finished would look for the others without an end."""
+    if processes[0].returncode:
+        return
     keys = KeyFile(directory / "key")
     for process in processes:
         while True:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(REPORT_INTERVAL_S)
                 break
-            has_finished = any(other.poll() == 0 for other in processes)
-            for port in _ports(directory) if has_finished else ():
+            for port in _ports(directory):
                 call = control_client.call(
                     *(HOST, port, keys, JOB, "POST", contract.FINISHED_PATH, b""),
                     timeout_s=TRY_TIMEOUT_S,

@@ -203,12 +203,6 @@ def _has_ended(view: View, index: int, incarnation: str, generation: int) -> boo
     )
 
 
-def has_begun_nothing(view: View, since: float) -> bool:
-    """Whether this coordinator began by then, and knows of no generation, its own or another's: it
-    still waits for pods."""
-    return view.started_at <= since and view.record.generation == view.heard[1] == 0
-
-
 def awaits_last_report(
     view: View, own_index: int, silent_before: float, *, job_finished: bool
 ) -> bool:

@@ -61,9 +61,6 @@ class Reason(Enum):
         self.sentence = sentence
 
 
-LEFT_OUT = (Reason.OUTSIDE, Reason.OTHERS_FIRST, Reason.STANDS)
-
-
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What the other pods answered when all were asked last."""
@@ -150,12 +147,10 @@ def plan(known: Knowledge, now: float, limits: Limits) -> Reason:
 
 
 def is_left_out(known: Knowledge, now: float, limits: Limits) -> bool:
-    """Whether this pod finds no coordinator and has become none, for longer than a cut link is
+    """Whether this pod is no member, and has looked for a coordinator for longer than a cut link is
     waited for."""
-    has_followed = known.answered_at != NEVER
-    alone_since = known.answered_at if has_followed else known.asking_since
-    is_long = alone_since != NEVER and now - alone_since >= limits.cut_off_s
-    return is_long and plan(known, now, limits) in LEFT_OUT
+    has_asked = known.asking_since != NEVER and now - known.asking_since >= limits.cut_off_s
+    return has_asked and plan(known, now, limits) is Reason.OUTSIDE
 
 
 def _found(known: Knowledge, now: float, limits: Limits) -> Reason:

@@ -2,30 +2,24 @@
 
 A growth or a lost pod shortly before the last step leads to such a pod. It is no member of the job
 and finds nobody to follow, so it would keep its accelerators, and the Job would not complete. Only
-Kubernetes shows that another pod has succeeded. What that means for a pod is decided by its agent,
+Kubernetes shows that pod 0 has succeeded. What that means for a pod is decided by its agent,
 which knows what the pod did before (elastic_runtime/agent/agent.py, end_if_late).
 """
 
 from collections.abc import Iterator
 
-from elastic_runtime.contract import State
 from scheduler.finish_actions import ReportFinish
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload
 
 REPEAT_S = 30.0
 """Between two reports to the same job. A pod ends only when it has looked for others for 20 s."""
 
 
 def finish_late(snapshot: Snapshot, now: float) -> Iterator[ReportFinish]:
-    """The pods of a Job of which one has succeeded get the report, as long as those that were asked
-    last know no coordinator, or follow one that has begun nothing."""
+    """The pods of a Job whose pod 0 has succeeded get the report, as long as those that were asked
+    last know no coordinator. Without pod 0 no job begins, so nobody will come whom they could join.
+    """
     for job in snapshot.elastic:
-        is_due = now - job.observed.finish_reported >= REPEAT_S
-        if job.completed and job.addresses and is_due and _waits(job):
+        is_due = abs(now - job.observed.finish_reported) >= REPEAT_S
+        if 0 in job.completed and job.addresses and is_due and job.observed.is_leaderless:
             yield ReportFinish(job.job, job.job_uid, job.addresses, job.base)
-
-
-def _waits(job: AdmittedWorkload) -> bool:
-    runtime = job.runtime
-    return job.observed.is_leaderless or (runtime is not None and runtime.state == State.STARTING)

@@ -2,8 +2,6 @@
 
 import resource
 from collections.abc import Sequence
-from dataclasses import replace
-from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +9,6 @@ from elastic_runtime import contract
 from elastic_runtime.agent import control_client, external_command
 from elastic_runtime.agent.agent import Agent, allow_connections
 from elastic_runtime.agent.coordinator import Coordinator
-from elastic_runtime.agent.worker_process import WorkerProcess
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 from tests.fakes.agents import HOST, JOB, KEYS, agent, listening, pod_settings
 
@@ -79,22 +76,13 @@ async def test_a_pod_that_came_too_late_ends_with_success_when_another_one_has()
     assert (pod.over.is_set(), pod.code, pod.pool.state.finished) == (True, 0, True)
 
 
-async def test_a_pod_0_that_came_too_late_ends_when_it_has_waited_for_others() -> None:
-    pod = late(index=0)
-    coordinator = pod.client.coordinator = Coordinator(2)
-    assert await finish(pod) == 409
-    coordinator.view = replace(coordinator.view, started_at=coordinator.view.started_at - 60)
-    assert await finish(pod) == 200
-    assert (pod.over.is_set(), pod.code) == (True, 0)
-
-
 async def test_a_pod_that_may_have_work_does_not_end_when_another_one_has_succeeded() -> None:
-    exports = late()
-    exports.pool.workers = [Mock(WorkerProcess, finished=True)]
+    trained = late()
+    trained.pool.state.generation = 3
     command = late(external_command.script("USR1", "", ["sleep", "9"]))
     fresh = late()
     fresh.leadership._asking_since = fresh.clock()
-    for pod in (exports, command, fresh, late(index=0)):
+    for pod in (trained, command, fresh, late(index=0)):
         assert await finish(pod) == 409
         assert not pod.over.is_set()
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from cede.api.policy import PolicySpec
-from elastic_runtime.contract import State, Status
+from elastic_runtime.contract import Status
 from scheduler.finish_actions import ReportFinish
 from scheduler.plan import plan
 from scheduler.resizing.late_pods import REPEAT_S, finish_late
@@ -19,7 +19,6 @@ LATE = "10.0.0.9"
 LEADERLESS = Observed(is_leaderless=True)
 JUST_REPORTED = Observed(is_leaderless=True, finish_reported=NOW - REPEAT_S + 1)
 REPORTED = Observed(is_leaderless=True, finish_reported=NOW - REPEAT_S)
-STARTING = runtime_status(0, state=State.STARTING)
 
 
 def has_finished(
@@ -45,16 +44,12 @@ def has_finished(
     ("job", "addresses"),
     [
         pytest.param(has_finished(), [LATE], id="its pods find no coordinator"),
-        pytest.param(has_finished((1, 3)), [LATE], id="whichever of its pods have succeeded"),
+        pytest.param(has_finished((0, 3)), [LATE], id="whichever others have succeeded"),
+        pytest.param(has_finished((1, 2)), [], id="pod 0 has not: it may begin the job with them"),
         pytest.param(has_finished(()), [], id="none has succeeded: it has not begun"),
         pytest.param(has_finished(observed=Observed()), [], id="nobody knows what they do"),
         pytest.param(
             has_finished(observed=Observed(), runtime=runtime_status()), [], id="they train"
-        ),
-        pytest.param(
-            has_finished((1, 2), Observed(), runtime=STARTING),
-            [LATE],
-            id="pod 0 is late, and waits for pods that have succeeded",
         ),
         pytest.param(has_finished(runs=False), [], id="none runs"),
         pytest.param(has_finished(observed=JUST_REPORTED), [], id="they had the report just now"),
