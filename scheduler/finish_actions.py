@@ -8,7 +8,7 @@ from cede.api.surplus import Base
 
 @dataclass(frozen=True, slots=True)
 class ReportFinish:
-    """Report to each of these pods that another pod of its Job has succeeded."""
+    """Report to each of these pods that pod 0 of its Job has succeeded."""
 
     job: Key
     job_uid: str

@@ -24,12 +24,13 @@ HOST = "127.0.0.1"
 INTERFACE = "lo"
 # Of every local job; a directory holds one job's key.
 JOB = "local"
-REPORT_INTERVAL_S = 5.0
 # In that directory, if people watch the job on a terminal.
 LOG = "log.jsonl"
 # For the answer of one pod. So many are asked at most, pod 0 first: any passes a request on.
 TRY_TIMEOUT_S = 2.0
 MAX_TRIES = 4
+# Between two reports that pod 0 has succeeded.
+REPORT_INTERVAL_S = 5.0
 
 
 def run(

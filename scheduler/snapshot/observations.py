@@ -29,7 +29,7 @@ class Observed:
     refusal: str = ""
     # True if those of its pods that were asked last know no coordinator, as far as they answered
     is_leaderless: bool = False
-    # when the scheduler last reported to them that another pod has succeeded; 0.0 for never
+    # when the scheduler last reported to them that pod 0 has succeeded; 0.0 for never
     finish_reported: float = 0.0
     # the request for a save that it accepted last; why no pod accepted the last one, empty if one
     # did
@@ -80,7 +80,7 @@ def note_leaderless(old: Observed | None) -> Observed:
 
 
 def note_finish(old: Observed | None, now: float) -> Observed:
-    """With the report that a pod of the job has succeeded."""
+    """With the report that pod 0 has succeeded."""
     return replace(old or Observed(), finish_reported=now)
 
 

@@ -60,7 +60,7 @@ def late(script: Sequence[str] = ("train.py",), *, index: int = 2) -> Agent:
 
 
 async def finish(pod: Agent) -> int:
-    """The status of its answer to a controller that says that another pod has succeeded."""
+    """The status of its answer to a controller that reports that pod 0 has succeeded."""
     async with listening(pod) as port:
         try:
             await control_client.call(HOST, port, KEYS, JOB, "POST", contract.FINISHED_PATH)

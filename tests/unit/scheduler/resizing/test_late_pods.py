@@ -1,4 +1,4 @@
-"""The pods that a finished job has left get the report that another one has succeeded."""
+"""The pods that a finished job has left get the report that pod 0 has succeeded."""
 
 from typing import Literal
 
