@@ -167,6 +167,8 @@ class Standing:
     # The same of the members before, while they may still elect.
     electors: int = 0
     is_elector: bool = False
+    # This pod received SIGTERM.
+    leaving: bool = False
 
     @property
     def order(self) -> tuple[int, int]:

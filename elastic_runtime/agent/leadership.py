@@ -88,6 +88,7 @@ class Leadership:
             self._pool.life,
             self._pool.record if coordinator is None else coordinator.view.record,
             epoch=self.client.epoch,
+            leaving=self._pool.state.leaving,
             leads=coordinator is not None,
             misses_majority=coordinator.misses_majority() if coordinator else False,
             misses_pods=bool(coordinator and coordinator.view.astray),
@@ -175,24 +176,23 @@ class Leadership:
     async def _ask(self) -> None:
         """Ask whom others follow, and take in what they answer."""
         asked = self._peers_to_ask()
-        led = self.coordinator is not None
+        asks_all = succession.asks_all(self.knowledge())
         answers = await self._exchange(asked)
         pairs = zip(asked, answers, strict=True)
         silent = [peer.index for peer, answer in pairs if answer is Silence.UNKNOWN]
         standings = [answer for answer in answers if isinstance(answer, Standing)]
-        if not led:
-            # A coordinator has not asked all.
+        if asks_all:
             self._answers = Answers(tuple(standings), frozenset(silent))
         await asyncio.sleep(retry_delay_s(self.client.heartbeat_s))
 
     def _peers_to_ask(self) -> list[Peer]:
-        """A coordinator asks those that it misses, pod 0 without one all, others 0 and any two."""
+        """A coordinator asks those that it misses, others all of them, or pod 0 and any two."""
         own, settings = self.settings.index, self.settings
         if self.coordinator:
             astray = self.coordinator.view.astray
             return self._members() if self._reason is Reason.ALONE else [*map(self._peer, astray)]
         indexes = {*range(settings.largest), *self._pool.record.members} - {own}
-        if own != 0:
+        if not succession.asks_all(self.knowledge()):
             others = sorted(indexes - {0})
             indexes = {0, *secrets.SystemRandom().sample(others, min(ASKED, len(others)))}
         return [self._peer(index) for index in sorted(indexes)]

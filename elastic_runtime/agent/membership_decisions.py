@@ -149,7 +149,8 @@ def start_from_save(survey: Survey) -> Decision:
         and not pod.leaving
         and (view.wanted is None or pod.index < view.wanted or pod.index in holders)
     ]
-    if not {pod.index for pod in ready} >= set(range(view.smallest)):
+    # Whichever they are: Kubernetes may make one of the first again only after ten minutes.
+    if len(ready) < view.smallest:
         return wait(Reason.TOO_FEW_PODS)
     if not survey.settled:
         return wait(Reason.SETTLING)

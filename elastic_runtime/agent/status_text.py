@@ -41,7 +41,9 @@ def _starting(view: View, silent_before: float) -> str:
         for index, member in view.members.items()
         if member.ready and member.reported_at >= silent_before
     }
-    missing = [index for index in range(view.smallest) if index not in ready]
+    # Others would do as well; these are always there first.
+    first = [index for index in range(view.smallest) if index not in ready]
+    missing = first[: max(0, view.smallest - len(ready))]
     return f"waiting for {_names(missing)}" if missing else "gathering the pods that are ready"
 
 

@@ -46,6 +46,7 @@ class Reason(Enum):
     ALONE = Act.ASK, "This pod coordinates; members that it misses may have elected another."
     SEEKS = Act.ASK, "This pod coordinates; pods that it misses may follow another."
     FOLLOWS = Act.FOLLOW, "The coordinator has answered lately."
+    LAST_SAVE = Act.SUCCEED, "All pods that are left are terminating, and too few to elect."
     OUTSIDE = Act.ASK, "The coordinator is lost, and this pod is no member that could elect."
     OTHERS_FIRST = Act.ASK, "The coordinator is lost; members before this one ask for votes first."
     STANDS = Act.STAND, "The coordinator is lost, and no other member was elected."
@@ -82,6 +83,8 @@ class Knowledge:
     # The highest epoch that this pod follows or voted for.
     epoch: int = 0
     leads: bool = False
+    # It received SIGTERM.
+    leaving: bool = False
     # If it leads: members that have not reported lately could elect another.
     misses_majority: bool = False
     # If it leads: other pods may train under another coordinator.
@@ -90,7 +93,7 @@ class Knowledge:
     answered_at: float = NEVER
     # When this pod last voted for another, or asked for votes.
     voted_at: float = NEVER
-    # Since when it asks others for a coordinator, and of pod 0 their newest answers.
+    # Since when it asks others for a coordinator, and their newest answers if it has asked all.
     asking_since: float = NEVER
     answers: Answers | None = None
 
@@ -133,6 +136,8 @@ def plan(known: Knowledge, now: float, limits: Limits) -> Reason:
     if now - known.answered_at < limits.leaderless_s:
         return Reason.FOLLOWS
     votes = is_voter(known.record, known.index, known.life)
+    if votes and _saves_last(known, now, limits):
+        return Reason.LAST_SAVE
     if known.index == 0:
         reason = _found(known, now, limits)
         if not (votes and reason is Reason.MEMBERS_ELECT):
@@ -151,6 +156,31 @@ def is_left_out(known: Knowledge, now: float, limits: Limits) -> bool:
     waited for."""
     has_asked = known.asking_since != NEVER and now - known.asking_since >= limits.cut_off_s
     return has_asked and plan(known, now, limits) is Reason.OUTSIDE
+
+
+def asks_all(known: Knowledge) -> bool:
+    """Whether this pod needs the answers of every pod of the job, not of any two."""
+    return not known.leads and (known.index == 0 or known.leaving)
+
+
+def _saves_last(known: Knowledge, now: float, limits: Limits) -> bool:
+    """Whether this pod is the one under which those that are left save, because they all end.
+
+    Pods that it does not reach may train on. Then their steps and checkpoints are later ones.
+    """
+    answers = known.answers
+    if not known.leaving or answers is None:
+        return False
+    if answers.silent and now - known.asking_since < limits.cut_off_s:
+        return False
+    standings = [standing_of(known), *answers.standings]
+    newest = [standing for standing in standings if standing.order == known.record.order]
+    return (
+        all(standing.leaving for standing in standings)
+        and max(standing.order for standing in standings) == known.record.order
+        and known.index == min(pod.index for pod in newest if pod.is_member or pod.is_elector)
+        and not _may_elect(newest)
+    )
 
 
 def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
@@ -185,6 +215,7 @@ def standing_of(known: Knowledge, leader: Leader | None = None) -> Standing:
         is_member=members.get(known.index) == known.life,
         electors=len(record.electors),
         is_elector=any(lives.get(known.index) == known.life for lives in electors),
+        leaving=known.leaving,
     )
 
 
@@ -193,14 +224,19 @@ def inherited(
 ) -> View:
     """What this pod begins with when it coordinates. It does not continue an older record than
     others know: then it learns from their reports who trains. Every other pod may follow another
-    coordinator, until it reports or certainly does not run.
+    coordinator, until it reports or certainly does not run. Who is terminating has no time to wait
+    for those that have not answered.
     """
     answers = known.answers or Answers()
     newest = max([known.record.order, *(standing.order for standing in answers.standings)])
+    answered = {known.index, *(standing.index for standing in answers.standings)}
+    waits = known.answers is None or not known.leaving
+    lives = () if waits else voters(known.record)
     return View(
         record=known.record if known.record.order == newest else Record(),
         epoch=epoch,
         astray=frozenset({*answers.silent, *range(largest)} - {known.index}),
+        gone=frozenset(pods[index] for pods in lives for index in pods.keys() - answered),
         heard=newest,
         wanted=kept.wanted,
         cession=kept.cession,

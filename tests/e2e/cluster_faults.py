@@ -27,7 +27,9 @@ CONTROLLERS = {
 """The label app.kubernetes.io/name of their pods, and their command line."""
 DAEMONS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler")
 LEAST_PODS = 3
-"""The state of the elastic job is in its pods. One of so many may fail."""
+"""One of so many may fail."""
+LEAST_HOLDERS = 2
+"""The state of the elastic job is in the pods that did its last step."""
 RECOVERY_S = 15.0
 """After a fault of the elastic job's pods, until another one of them may fail."""
 
@@ -100,7 +102,8 @@ class ClusterFaults:
     def _pod(self) -> Iterator[int]:
         """The index of a pod that may fail now, pod 0 as often as the others together."""
         pods = self._gpt.pods()
-        if len(pods) < LEAST_PODS or time.monotonic() < self._recovered_at:
+        is_early = time.monotonic() < self._recovered_at
+        if len(pods) < LEAST_PODS or len(self._gpt.last_step().pods) < LEAST_HOLDERS or is_early:
             raise Skipped
         indexes = [int(pod["metadata"]["labels"][INDEX]) for pod in pods]
         yield self._chance.choice([0, self._chance.choice(indexes)])
@@ -159,7 +162,12 @@ class ClusterFaults:
 
     def fail_node(self) -> str:
         """For longer than Kubernetes needs to give it up."""
-        elsewhere = {pod["spec"]["nodeName"] for pod in self._gpt.pods()} - {NODE}
+        holders = self._gpt.last_step().pods
+        elsewhere = [
+            pod
+            for pod in self._gpt.pods()
+            if pod["spec"]["nodeName"] != NODE and int(pod["metadata"]["labels"][INDEX]) in holders
+        ]
         if not elsewhere or time.monotonic() < self._recovered_at:
             raise Skipped
         self._cluster.fail(NODE)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cede.api.objects import condition
 from deploy.demo.figures import merged
 from deploy.demo.kubectl import parse_lines
 from tests.e2e.training import INDEX, SAMPLES, Training
@@ -110,15 +111,11 @@ class Cost:
         return cls(max(pauses), max(repeated.values(), default=0))
 
 
-def last_step(cluster: Cluster) -> int:
-    return merged(gpt(cluster).steps())[-1].step
-
-
 @contextmanager
 def fault(cluster: Cluster, goal_s: float) -> Iterator[None]:
     """Inside, the coordinator is lost and the job trains on four pods again. By then it has stood
     still for less than `goal_s`, has repeated only steps in flight, and lost nothing."""
-    before = last_step(cluster)
+    before = gpt(cluster).last_step().step
     began = time.time()
     yield
     cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 180)
@@ -208,7 +205,7 @@ def test_half_of_the_pods_wait_when_the_others_are_lost_with_the_coordinator(
     cluster: Cluster, trained: None
 ) -> None:
     """They cannot elect another one, and train on when pod 0 is replaced."""
-    before = last_step(cluster)
+    before = gpt(cluster).last_step().step
     move_to_n1(cluster, 1)
     cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 60)
     assert nodes(cluster) == ["n1", "n1", "n2", "n2"]
@@ -218,10 +215,49 @@ def test_half_of_the_pods_wait_when_the_others_are_lost_with_the_coordinator(
     assert coordinator(cluster) == 0
 
 
-def count_pods(cluster: Cluster) -> int:
-    """Also those that are being deleted."""
-    selector = ("-n", "research", "-l", "batch.kubernetes.io/job-name=gpt")
+def set_active(cluster: Cluster, active: bool) -> None:
+    """Kueue stops the job, or lets it run again."""
+    workloads = cluster.kubectl_json("get", "workloads", "-n", "research")["items"]
+    # one that a growth has replaced is finished
+    [name] = [
+        workload["metadata"]["name"]
+        for workload in workloads
+        if workload["metadata"]["name"].startswith("job-gpt-")
+        and not condition(workload.get("status", {}).get("conditions", []), "Finished")
+    ]
+    patch = ("--type=merge", "-p", json.dumps({"spec": {"active": active}}))
+    cluster.kubectl("patch", "workload", name, "-n", "research", *patch)
+
+
+def count_pods(cluster: Cluster, node: str = "") -> int:
+    """Also those that are being deleted; of one node, or of all."""
+    selector = ["-n", "research", "-l", "batch.kubernetes.io/job-name=gpt"]
+    if node:
+        selector += ["--field-selector", f"spec.nodeName={node}"]
     return len(cluster.kubectl_json("get", "pods", *selector)["items"])
+
+
+@LONG_FAULTS
+def test_a_job_that_is_stopped_without_half_of_its_pods_and_its_coordinator_saves(
+    cluster: Cluster, trained: None
+) -> None:
+    """Two of four are left. They can elect nobody, and all of them are told to end."""
+    before = gpt(cluster).last_step().step
+    move_to_n1(cluster, 1)
+    cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 60)
+    assert coordinator(cluster) == 0
+    cluster.fail("n1")
+    try:
+        set_active(cluster, False)
+        cluster.until(lambda: count_pods(cluster, "n2") == 0, "the pods of n2 to end", 60)
+    finally:
+        cluster.join("n1")
+    cluster.until(lambda: count_pods(cluster) == 0, "all pods to end", 120)
+    set_active(cluster, True)
+    cluster.until(lambda: bool(gpt(cluster).pods()), "it to run again", 120)
+    stopped_at = gpt(cluster).last_step().step
+    cluster.until(gpt(cluster).trains_on(4, stopped_at + 5), "it to train on 4 again", 180)
+    gpt(cluster).check_nothing_lost()
 
 
 @LONG_FAULTS
@@ -242,6 +278,6 @@ def test_pods_that_were_deleted_without_a_coordinator_are_not_waited_for(
     finally:
         for pid in agents:
             os.kill(pid, signal.SIGCONT)
-    before = last_step(cluster)
+    before = gpt(cluster).last_step().step
     cluster.until(gpt(cluster).trains_on(2, before), "the two to train on", MINORITY_S)
     gpt(cluster).check_undisturbed()

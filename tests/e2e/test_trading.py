@@ -10,6 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ import yaml
 
 from cede.api import names
 from cede.api.objects import Json, condition
-from deploy.demo.figures import merged
 from tests.e2e.cluster_faults import ClusterFaults, Skipped
 from tests.e2e.trading_promises import (
     ACCELERATORS,
@@ -53,6 +53,8 @@ PROGRESS_S = 30
 """After the last fault, until a job that has its quota makes a step."""
 QUIET_S = 240
 """Until everything is as it should be, after the last fault."""
+STANDSTILL_S = 60
+"""Between two steps: longer than a stop for a claim of the owner takes."""
 NO_LIMIT = 1_000_000
 
 
@@ -67,6 +69,7 @@ class Trade:
         self.faults = ClusterFaults(cluster, gpt, self.chance).all()
         self.done = Counter[str]()
         self._submitted = 0
+        self._noted_at = 0.0
 
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -78,7 +81,16 @@ class Trade:
                 # a command may meet the fault before it
                 self.note("refused", reason=str(error)[-200:])
             self.cluster.until(self.watch.check, "the API server to answer", API_SERVER_S)
+            with suppress(AssertionError):
+                self.note_standstill()
             time.sleep(self.chance.uniform(1, 6))
+
+    def note_standstill(self) -> None:
+        """For whoever reads the report: why the elastic job has made no step for long."""
+        stands_s = time.time() - max(self.gpt.last_step().time, self._noted_at)
+        if stands_s > STANDSTILL_S:
+            self._noted_at = time.time()
+            self.note("stands", **self.gpt.why_it_stands())
 
     def act_as_user(self) -> None:
         action = self.chance.choice([self.submit] * 3 + [self.delete])
@@ -194,18 +206,13 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
 def check_progress(cluster: Cluster, gpt: Training) -> None:
     """After the last fault the elastic job makes a step soon, if it has its quota."""
     began = time.monotonic()
-    before = last_step(gpt)
+    before = gpt.last_step().step
     cluster.until(
-        lambda: last_step(gpt) > before or not has_quota(cluster),
+        lambda: gpt.last_step().step > before or not has_quota(cluster),
         f"the elastic job to go beyond step {before}",
         PROGRESS_S,
     )
     report("progress", seconds=round(time.monotonic() - began, 1), has_quota=has_quota(cluster))
-
-
-def last_step(gpt: Training) -> int:
-    steps = merged(gpt.steps())
-    return steps[-1].step if steps else 0
 
 
 def has_quota(cluster: Cluster) -> bool:

@@ -4,6 +4,7 @@ keeps beside its saves."""
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cede.api.objects import condition
@@ -14,6 +15,16 @@ from deploy.demo.record import Line, Step
 STEPS = "steps-*.jsonl"
 SAMPLES = "samples-*.jsonl"
 INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclass(frozen=True)
+class LastStep:
+    # 0 if none was done
+    step: int = 0
+    # when the first pod committed it, in Unix seconds
+    time: float = 0.0
+    # the indexes of those that did
+    pods: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,50 @@ class Training:
 
     def steps(self) -> list[Step]:
         return [Step.read(line) for line in self.journal(STEPS)]
+
+    def last_step(self) -> LastStep:
+        """By the last lines of the journal, which this machine can read whoever runs."""
+        folder = Path(self.cluster.kubeconfig).parent / "shared" / self.uid()
+        by_pod = dict[int, Step]()
+        for path in folder.glob(STEPS):
+            if lines := parse_lines(path.read_text()):
+                by_pod[int(path.stem.split("-")[1])] = Step.read(lines[-1])
+        if not by_pod:
+            return LastStep()
+        # a job that has lost its state does some numbers again
+        order = {pod: (step.generation, step.step) for pod, step in by_pod.items()}
+        last = max(order.values())
+        did = {pod: by_pod[pod] for pod in order if order[pod] == last}
+        return LastStep(last[1], min(step.time for step in did.values()), frozenset(did))
+
+    def why_it_stands(self) -> dict[str, Any]:
+        """What its Workload, its pods and their agents say."""
+        workloads = self.cluster.kubectl_json("get", "workloads", "-n", self.namespace)["items"]
+        selector = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
+        pods = self.cluster.kubectl_json("get", "pods", *selector)["items"]
+        return {
+            "workload": {
+                condition["type"]: f"{condition['status']}: {condition['message']}"
+                for workload in workloads
+                if workload["metadata"]["name"].startswith(f"job-{self.job}-")
+                for condition in workload.get("status", {}).get("conditions", [])
+            },
+            "pods": {pod["metadata"]["name"]: self._describe(pod) for pod in pods},
+        }
+
+    def _describe(self, pod: Any) -> dict[str, Any]:
+        metadata = pod["metadata"]
+        try:
+            log = self.cluster.kubectl("logs", "-n", self.namespace, metadata["name"], "--tail=4")
+        except AssertionError as error:
+            log = str(error)[-200:]
+        return {
+            "node": pod["spec"].get("nodeName", ""),
+            "phase": pod["status"].get("phase", ""),
+            "since": metadata["creationTimestamp"],
+            "deleted": metadata.get("deletionTimestamp", ""),
+            "log": log.splitlines(),
+        }
 
     def trains_on(self, size: int, after: int = 0) -> Callable[[], bool]:
         """Whether `size` pods did the last step, and whether it is later than step `after`."""

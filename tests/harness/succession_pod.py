@@ -30,6 +30,8 @@ class Workers:
     members: tuple[int, ...] = ()
     broken: int = 0
     trained: tuple[int, int] = (0, 0)
+    # They have saved, and handed over their state.
+    parked: bool = False
     # The newest step of their state; None without a state.
     step: int | None = None
     waiting_since: float = 0.0
@@ -53,6 +55,8 @@ class Pod:
     # Its agent, and whether its workers train on meanwhile.
     is_frozen: bool = False
     trains_on: bool = False
+    # It received SIGTERM.
+    leaving: bool = False
     starts: int = 0
     workers: Workers = field(default_factory=Workers)
     record: Record = field(default_factory=Record)
@@ -69,6 +73,7 @@ class Pod:
     # A round of questions: until when, and the answers so far, None from one that is silent.
     asked_until: float = NEVER
     asked: dict[int, Standing | None] = field(default_factory=dict)
+    asks_all: bool = False
     election: Election | None = None
 
     def start_workers(self, ready_at: float) -> None:
@@ -83,6 +88,7 @@ class Pod:
             view.record if view else self.record,
             epoch=self.epoch,
             leads=view is not None,
+            leaving=self.leaving,
             misses_majority=bool(view and absentees.misses_majority(view, self.now, LIMITS)),
             misses_pods=bool(view and view.astray),
             answered_at=self.answered_at,
@@ -103,8 +109,6 @@ class Pod:
         if self.view:
             self.epoch = max(self.epoch, self.reported_epoch)
             self.view = None
-            # A coordinator has not asked all.
-            self.answers = None
             self.asking_since = self.asked_until = NEVER
             self.lose()
 
@@ -154,6 +158,8 @@ class Pod:
             generation=workers.generation,
             members=workers.members,
             ready=workers.ready_at == 0.0,
+            leaving=self.leaving,
+            parked=workers.parked,
             broken=workers.broken,
             newest_generation=max(self.newest_generation, self.record.generation),
             trained_epoch=workers.trained[0],

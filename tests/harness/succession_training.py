@@ -39,6 +39,8 @@ class Training:
             if workers.generation and not self.is_whole(pod):
                 workers.broken = workers.generation
             self.obey_record(pod, now)
+            if pod.leaving and (workers.parked or workers.ready_at):
+                pod.up = False
         for key in {pod.workers.trained for pod in self.pods.values() if pod.workers.generation}:
             if self.random.random() < 0.3:
                 self.commit(key)
@@ -58,7 +60,7 @@ class Training:
     def obey_record(self, pod: Pod, now: float) -> None:
         record, workers = pod.record, pod.workers
         is_new = record.generation > workers.tried and not record.electors
-        if workers.ready_at or not is_new or record.stop:
+        if workers.ready_at or not is_new:
             return
         if pod.index not in record.members:
             workers.tried = record.generation
@@ -111,11 +113,16 @@ class Training:
             workers.tried = workers.generation = record.generation
             workers.members = record.members
             workers.trained = record.order
+            workers.parked = record.stop
+        if record.stop:
+            self.saved_step = max(self.saved_step, newest)
 
     def commit(self, key: tuple[int, int]) -> None:
         """All members commit the next step together, if none of them is lost."""
         pods = [pod for pod in self.pods.values() if pod.workers.trained == key]
-        pods = [pod for pod in pods if pod.workers.generation]
+        pods = [pod for pod in pods if pod.workers.generation and not pod.workers.parked]
+        if not pods:
+            return
         if not self.is_whole(pods[0]) or any(not self.is_whole(pod) for pod in pods):
             return
         if any(pod.is_frozen and not pod.trains_on for pod in pods):
@@ -132,4 +139,4 @@ class Training:
             pod.workers.step = (pod.workers.step or 0) + 1
             self.last_step = pod.workers.step
         if self.random.random() < 0.05:
-            self.saved_step = self.last_step
+            self.saved_step = max(self.saved_step, self.last_step)

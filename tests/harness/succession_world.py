@@ -131,11 +131,12 @@ class World:
             is_alone = reason is Reason.ALONE
             record = pod.view.record
             asked = {0, *record.members, *record.electors} if is_alone else {*pod.view.astray}
-        elif pod.index == 0:
+        elif succession.asks_all(pod.knowledge()):
             asked = others
         else:
             asked = {0, *self.random.sample(sorted(others), 2)}
         asked -= {pod.index}
+        pod.asks_all = succession.asks_all(pod.knowledge())
         pod.asked_until = pod.now + ROUND_S
         pod.asked = {}
         for index in asked:
@@ -169,7 +170,8 @@ class World:
             pod.asked_until = NEVER
             standings = [answer for answer in pod.asked.values() if answer]
             silent = frozenset(index for index, answer in pod.asked.items() if answer is None)
-            pod.answers = Answers(tuple(standings), silent)
+            if pod.asks_all:
+                pod.answers = Answers(tuple(standings), silent)
         election = pod.election
         if election is None:
             return
@@ -286,6 +288,11 @@ class World:
         pod.view = order.view
 
     # --- faults -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """The Job is stopped: all of its pods receive SIGTERM."""
+        for pod in self.pods.values():
+            pod.leaving = True
 
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(seconds / TICK_S)):

@@ -16,9 +16,10 @@ SCRIPT = local_job.SCRIPT
 GRACE_S = 20
 
 
-def evict(job: Job) -> None:
+def evict(job: Job, *lost: int) -> None:
     """As Kubernetes does: SIGTERM to all pods at once. They leave within their grace period."""
-    del job.pods[0]
+    for index in lost:
+        del job.pods[index]
     began = time.monotonic()
     assert set(job.stop()) == {EXIT_LEFT_ON_REQUEST}, job.output()
     assert time.monotonic() - began < GRACE_S - 5, job.output()
@@ -40,7 +41,7 @@ def test_an_evicted_job_whose_pod_0_is_missing_saves_its_last_step(
     job.trains(4)
     job.kill_pod(0)
     job.trains(3)
-    evict(job)
+    evict(job, 0)
     check_nothing_is_repeated(job, undisturbed)
 
 
@@ -51,5 +52,17 @@ def test_an_evicted_job_that_has_just_lost_pod_0_saves_its_last_step(
     job.start(0, 1, 2, 3)
     job.trains(4)
     job.kill_pod(0)
-    evict(job)
+    evict(job, 0)
+    check_nothing_is_repeated(job, undisturbed)
+
+
+def test_an_evicted_job_that_has_lost_half_of_its_pods_with_the_coordinator_saves_its_last_step(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    """Too few are left to choose another coordinator."""
+    job.start(0, 1, 2, 3)
+    job.trains(4)
+    job.kill_pod(0)
+    job.kill_pod(1)
+    evict(job, 0, 1)
     check_nothing_is_repeated(job, undisturbed)

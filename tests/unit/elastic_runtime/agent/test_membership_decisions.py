@@ -201,7 +201,7 @@ def test_job_of_size_0_stops_though_pods_were_replaced(pods: list[Member], known
     ("ready", "smallest", "members"),
     [
         pytest.param([0], 2, None, id="below the smallest size"),
-        pytest.param([0, 2], 2, None, id="gap in the smallest size"),
+        pytest.param([0, 2], 2, (0, 2), id="as many as the smallest size, not the first"),
         pytest.param([0, 1], 2, (0, 1), id="smallest size"),
         pytest.param([0, 1, 2, 3], 2, (0, 1, 2, 3), id="more than the smallest size"),
     ],

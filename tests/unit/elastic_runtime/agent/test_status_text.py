@@ -50,6 +50,15 @@ THREE = [member(index) for index in range(3)]
             "gathering the pods that are ready",
             id="start: enough are ready",
         ),
+        pytest.param(
+            State.STARTING, view(member(3)), "waiting for pod 0", id="start: a later one is ready"
+        ),
+        pytest.param(
+            State.STARTING,
+            view(member(1), member(3)),
+            "gathering the pods that are ready",
+            id="start: enough of the later ones are ready",
+        ),
         pytest.param(State.TRAINING, view(*THREE), "training", id="training"),
         pytest.param(
             State.TRAINING,

@@ -12,22 +12,9 @@ from elastic_runtime.agent.coordination import (
     Leader,
     Standing,
 )
-from elastic_runtime.agent.membership_view import Limits
 from elastic_runtime.agent.succession import Answers, Knowledge, Reason
 from elastic_runtime.messages import Record
-
-LIMITS = Limits()
-NOW = 100.0
-LOST = NOW - LIMITS.leaderless_s
-LONG_AGO = NOW - 60
-RECORD = Record(3, (0, 1, 2, 3), ("a.1", "b.2", "c.1", "d.1"), "here", epoch=1)
-LIVES = "abcd"
-
-
-def member(index: int, *, answered_at: float = LONG_AGO, **more: object) -> Knowledge:
-    """A member of generation 3 that lost its coordinator a minute ago, by default."""
-    known = Knowledge(index, LIVES[index], RECORD, epoch=1, answered_at=answered_at)
-    return replace(known, **more)  # type: ignore[arg-type]
+from tests.builders.standings import LIMITS, LONG_AGO, LOST, NOW, RECORD, member, standing
 
 
 def leading(*, misses_majority: bool = False) -> Knowledge:
@@ -38,18 +25,6 @@ def fresh(*standings: Standing, silent: int = 0, asking_since: float = NOW) -> K
     """A pod 0 that has just started, and what the others answered."""
     answers = Answers(standings, frozenset(range(4 - silent, 4)))
     return Knowledge(0, "z", answers=answers, asking_since=asking_since)
-
-
-def standing(index: int, *, members: int = 4, is_member: bool = True) -> Standing:
-    return Standing(
-        index,
-        LIVES[index],
-        epoch=1,
-        record_epoch=1,
-        generation=3,
-        members=members,
-        is_member=is_member,
-    )
 
 
 @pytest.mark.parametrize(
