@@ -147,6 +147,8 @@ class Leader:
     # host:port of its agent.
     address: str
     epoch: int
+    # Nobody voted for it, and all of its members are terminating.
+    is_last_save: bool = False
 
 
 @dataclass(frozen=True, slots=True)

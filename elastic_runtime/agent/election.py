@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 
 from elastic_runtime import json_codec
@@ -15,6 +16,11 @@ from elastic_runtime.messages import Record
 log = logging.getLogger(__name__)
 # For a vote, which its voter grants or refuses at once.
 VOTE_TIMEOUT_S = 0.5
+
+
+def chance() -> int:
+    """For a new epoch."""
+    return 1 + secrets.randbelow(succession.CHANCES)
 
 
 async def hold(

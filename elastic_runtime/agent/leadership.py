@@ -12,20 +12,16 @@ from elastic_runtime.agent.coordination import Ballot, Candidacy, Leader, Standi
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.coordinator_client import CoordinatorClient, retry_delay_s
 from elastic_runtime.agent.hang_detection import PausableClock
-from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence, Unnamed
+from elastic_runtime.agent.knowledge import NEVER, Answers, Knowledge, standing_of
+from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence, Silences
 from elastic_runtime.agent.settings import PodSettings
-from elastic_runtime.agent.succession import NEVER, Act, Answers, Knowledge, Reason
+from elastic_runtime.agent.succession import Act, Reason
 from elastic_runtime.agent.worker_pool import WorkerPool
 
 log = logging.getLogger(__name__)
 DECISION_INTERVAL_S = 0.05
-# A pod that is neither pod 0 nor a coordinator asks so many others in a round, besides pod 0.
+# A pod that does not need the answers of all asks so many others in a round, besides pod 0.
 ASKED = 2
-
-
-def chance() -> int:
-    """For a new epoch."""
-    return 1 + secrets.randbelow(succession.CHANCES)
 
 
 class Leadership:
@@ -45,13 +41,13 @@ class Leadership:
         self._voted_at = NEVER
         self._asking_since = NEVER
         self._answers: Answers | None = None
-        self._unnamed = Unnamed(client.limits.cut_off_s)
+        self._silences = Silences(client.limits.cut_off_s)
         self._reason: Reason | None = None
         # Since a coordinator was last found: rounds of questions and of votes take turns.
         self._logged = set[Reason]()
         # A round of questions, and one of votes; the coordinator's loops, and those of its member.
         self._rounds = dict[Act, asyncio.Task[None]]()
-        self._leading = list[asyncio.Task[None]]()
+        self._leading = list[asyncio.Task[Any]]()
         self._following = list[asyncio.Task[None]]()
 
     @property
@@ -112,7 +108,7 @@ class Leadership:
                 self._logged = {reason}
                 self._asking_since = NEVER
                 self._answers = None
-                self._unnamed.clear()
+                self._silences.clear()
             case Act.ASK:
                 if self._asking_since == NEVER:
                     self._asking_since = now
@@ -120,10 +116,10 @@ class Leadership:
             case Act.STAND:
                 self._begin(reason.act, self._stand())
             case Act.SUCCEED:
-                answers = self._answers or Answers()
-                heard = [standing.epoch for standing in answers.standings]
-                epoch = succession.successor_epoch(max([self.client.epoch, *heard]), chance())
-                self._lead(epoch)
+                standings = self._answers.standings if self._answers else ()
+                newest = max([self.client.epoch, *(standing.epoch for standing in standings)])
+                epoch = succession.successor_epoch(newest, election.chance())
+                self._lead(epoch, is_last_save=reason is Reason.LAST_SAVE)
 
     def _begin(self, act: Act, work: Coroutine[Any, Any, None]) -> None:
         """Start a round, unless one of its kind is under way."""
@@ -140,7 +136,7 @@ class Leadership:
     def standing(self) -> Standing:
         has_answered = self._clock() - self.client.answered_at < self.client.limits.leaderless_s
         is_followed = has_answered or self.coordinator
-        return succession.standing_of(self.knowledge(), self.leader if is_followed else None)
+        return standing_of(self.knowledge(), self.leader if is_followed else None)
 
     def receive(self, other: Standing) -> Standing:
         """Take in what another agent knows. Returns what this one knows then."""
@@ -150,7 +146,7 @@ class Leadership:
         elif leader and other.index == leader.index and other.life != leader.life:
             # The pod that coordinated was replaced.
             self.client.lose()
-        elif self.coordinator and other.epoch > self.client.epoch:
+        elif self.coordinator and other.epoch > self.client.epoch and not other.leaving:
             self.resign()
         return self.standing()
 
@@ -167,7 +163,7 @@ class Leadership:
         async def exchange(peer: Peer) -> Standing | Silence:
             async with turns:
                 answer = await peers.exchange(self.settings, peer, self.standing())
-            answer = self._unnamed.settle(peer.index, answer, self._clock())
+            answer = self._silences.settle(peer.index, answer, self._clock())
             self._note(peer, answer)
             return answer
 
@@ -175,27 +171,31 @@ class Leadership:
 
     async def _ask(self) -> None:
         """Ask whom others follow, and take in what they answer."""
-        asked = self._peers_to_ask()
-        asks_all = succession.asks_all(self.knowledge())
+        asked, asks_all, since = self._peers_to_ask(), self._asks_all(), self._asking_since
         answers = await self._exchange(asked)
         pairs = zip(asked, answers, strict=True)
-        silent = [peer.index for peer, answer in pairs if answer is Silence.UNKNOWN]
-        standings = [answer for answer in answers if isinstance(answer, Standing)]
-        if asks_all:
-            self._answers = Answers(tuple(standings), frozenset(silent))
+        silent = frozenset(peer.index for peer, answer in pairs if answer is Silence.UNKNOWN)
+        standings = tuple(answer for answer in answers if isinstance(answer, Standing))
+        if asks_all and since == self._asking_since:
+            self._answers = Answers(standings, silent, self._silences.began(silent))
         await asyncio.sleep(retry_delay_s(self.client.heartbeat_s))
 
     def _peers_to_ask(self) -> list[Peer]:
-        """A coordinator asks those that it misses, others all of them, or pod 0 and any two."""
+        """A coordinator asks those that it misses, others all of them or pod 0 and any two."""
         own, settings = self.settings.index, self.settings
         if self.coordinator:
             astray = self.coordinator.view.astray
             return self._members() if self._reason is Reason.ALONE else [*map(self._peer, astray)]
+        if own and self._asks_all():
+            return self._members()
         indexes = {*range(settings.largest), *self._pool.record.members} - {own}
-        if not succession.asks_all(self.knowledge()):
+        if own:
             others = sorted(indexes - {0})
             indexes = {0, *secrets.SystemRandom().sample(others, min(ASKED, len(others)))}
         return [self._peer(index) for index in sorted(indexes)]
+
+    def _asks_all(self) -> bool:
+        return succession.asks_all(self.knowledge(), self._clock(), self.client.limits)
 
     def _members(self) -> list[Peer]:
         """The other pods that elect, and pod 0."""
@@ -230,7 +230,7 @@ class Leadership:
             self.settings.index,
             self._pool.life,
             self.address,
-            succession.election_epoch(self.client.epoch, chance()),
+            succession.election_epoch(self.client.epoch, election.chance()),
         )
         candidacy = Candidacy(candidate, record.epoch, record.generation)
         self._voted_at = self._clock()
@@ -256,25 +256,24 @@ class Leadership:
     def _follow(self, leader: Leader) -> None:
         """Follow this coordinator, unless this pod follows or voted for a higher epoch."""
         is_followed = self.leader is not None and leader.epoch <= self.leader.epoch
-        if is_followed or leader.epoch < self.client.epoch:
+        known, now = self.knowledge(), self._clock()
+        if is_followed or not succession.may_follow(known, leader, now, self.client.limits):
             return
         self.resign()
         log.info("follows", extra=asdict(leader))
         self._set_leader(leader, leader.address)
 
-    def _lead(self, epoch: int) -> None:
+    def _lead(self, epoch: int, *, is_last_save: bool = False) -> None:
         """Coordinate, from what this agent knows, and let the others know."""
-        leader = Leader(self.settings.index, self._pool.life, self.address, epoch)
+        leader = Leader(self.settings.index, self._pool.life, self.address, epoch, is_last_save)
         kept, smallest, largest = self.client.kept, self.settings.smallest, self.settings.largest
         view = succession.inherited(self.knowledge(), kept, epoch, smallest, largest)
+        view = replace(view, base=self.settings.base_size)
         log.info("leads", extra=asdict(leader) | {"generation": view.record.generation})
         coordinator = self.client.coordinator = Coordinator(smallest, inherited=view, kept=kept)
         self._set_leader(leader, "")
-        announcing = self._announce()
+        announcing = self._exchange(self._members())
         self._leading = [asyncio.create_task(work) for work in (coordinator.run(), announcing)]
-
-    async def _announce(self) -> None:
-        await self._exchange(self._members())
 
     def _set_leader(self, leader: Leader, address: str) -> None:
         self.leader = leader
@@ -294,6 +293,7 @@ class Leadership:
         self.client.epoch = max(self.client.epoch, self.coordinator.reported_epoch)
         self.client.coordinator = None
         self._asking_since = NEVER
+        self._answers = None
         self.client.lose()
         for task in self._leading:
             task.cancel()

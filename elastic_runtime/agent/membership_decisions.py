@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from elastic_runtime.agent.absentees import may_be_cut_off
 from elastic_runtime.agent.coordination import life_of
 from elastic_runtime.agent.membership_reasons import Reason
-from elastic_runtime.agent.membership_view import Limits, Member, View
+from elastic_runtime.agent.membership_view import Limits, Member, View, are_enough
 from elastic_runtime.messages import Record
 
 
@@ -149,8 +149,7 @@ def start_from_save(survey: Survey) -> Decision:
         and not pod.leaving
         and (view.wanted is None or pod.index < view.wanted or pod.index in holders)
     ]
-    # Whichever they are: Kubernetes may make one of the first again only after ten minutes.
-    if len(ready) < view.smallest:
+    if not are_enough(view, {pod.index for pod in ready}):
         return wait(Reason.TOO_FEW_PODS)
     if not survey.settled:
         return wait(Reason.SETTLING)

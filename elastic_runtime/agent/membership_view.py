@@ -1,6 +1,6 @@
 """PURE. What the coordinator knows of the job's pods: the input of every membership decision."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from elastic_runtime.agent.coordination import MemberReport, life_of
@@ -98,7 +98,8 @@ class View:
     members: Mapping[int, Member] = field(default_factory=dict)
     # Of this coordinator: its records have it.
     epoch: int = 1
-    # Lives of members whose pods do not run any more, though they have not reported it.
+    # Lives of members whose pods do not run any more, though they have not reported it, or that a
+    # last save does not wait for.
     gone: frozenset[str] = frozenset()
     # Pods that may train under another coordinator: the job continued without them.
     astray: frozenset[int] = frozenset()
@@ -109,6 +110,8 @@ class View:
     cession: str = ""
     ordered_at: float = 0.0
     smallest: int = 1
+    # So many first pods are of the base of a surplus (decision 14); 0 if the job has none.
+    base: int = 0
     # When this coordinator started.
     started_at: float = 0.0
     # When a member first reported that the current generation broke.
@@ -182,6 +185,13 @@ def _with_store(record: Record, report: MemberReport) -> Record:
     if store is None or not is_new:
         return record
     return replace(record, store=f"{report.address}:{store.port}")
+
+
+def are_enough(view: View, ready: Collection[int]) -> bool:
+    """Whether the job can start on these pods. They need not be the first: Kubernetes may make one
+    of those again only after ten minutes. But a surplus without its base may be of another job.
+    """
+    return len(ready) >= view.smallest and all(index in ready for index in range(view.base))
 
 
 def all_have_ended(view: View) -> bool:

@@ -4,8 +4,10 @@ Also what the end of a call says about the pod that was called.
 """
 
 import asyncio
+import math
 import secrets
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -42,28 +44,39 @@ class Peer:
     address: str
 
 
-class Unnamed:
-    """Pods that are silent at their addresses and have no names.
+class Silences:
+    """Since when pods have not answered, and since when they have no names.
 
-    Such a pod is absent when it has had no name for longer than a new pod has none. Otherwise those
-    that a shrink deletes while the job has no coordinator would be waited for as long as pods
-    behind a cut link.
+    A pod that is silent at its address is absent when it has had no name for longer than a new pod
+    has none. Otherwise those that a shrink deletes while the job has no coordinator would be waited
+    for as long as pods behind a cut link.
     """
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._since = dict[int, float]()
+        self._silent = dict[int, float]()
+        self._unnamed = dict[int, float]()
 
     def settle(self, index: int, answer: Standing | Silence, now: float) -> Standing | Silence:
         """The answer of this pod at `now`; one without a name counts as unknown or absent."""
-        if answer is not Silence.UNNAMED:
-            self._since.pop(index, None)
-            return answer
-        since = self._since.setdefault(index, now)
-        return Silence.ABSENT if now - since >= self._limit_s else Silence.UNKNOWN
+        if answer is Silence.UNNAMED:
+            since = self._unnamed.setdefault(index, now)
+            answer = Silence.ABSENT if now - since >= self._limit_s else Silence.UNKNOWN
+        else:
+            self._unnamed.pop(index, None)
+        if answer is Silence.UNKNOWN:
+            self._silent.setdefault(index, now)
+        else:
+            self._silent.pop(index, None)
+        return answer
+
+    def began(self, silent: Iterable[int]) -> float:
+        """When the last of these pods, which are silent, fell silent."""
+        return max((self._silent[index] for index in silent), default=-math.inf)
 
     def clear(self) -> None:
-        self._since.clear()
+        self._silent.clear()
+        self._unnamed.clear()
 
 
 def publish_port(settings: PodSettings, port: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from statistics import median_low
 
-from elastic_runtime.agent.membership_view import View
+from elastic_runtime.agent.membership_view import View, are_enough
 from elastic_runtime.contract import State
 
 # Pods that a sentence names one by one.
@@ -36,19 +36,27 @@ def describe(state: str, view: View, silent_before: float, durable_step: int) ->
 
 
 def _starting(view: View, silent_before: float) -> str:
+    wanted = view.wanted
     ready = {
         index
         for index, member in view.members.items()
-        if member.ready and member.reported_at >= silent_before
+        if member.ready
+        and not member.leaving
+        and member.reported_at >= silent_before
+        and (wanted is None or index < wanted)
     }
-    # Others would do as well; these are always there first.
-    first = [index for index in range(view.smallest) if index not in ready]
-    missing = first[: max(0, view.smallest - len(ready))]
-    return f"waiting for {_names(missing)}" if missing else "gathering the pods that are ready"
+    if are_enough(view, ready):
+        return "gathering the pods that are ready"
+    first = [index for index in range(max(view.smallest, view.base)) if index not in ready]
+    count = view.smallest - len(ready)
+    others = f"{count} of " if 0 < count < len(first) else ""
+    return f"waiting for {others}{_names(first)}"
 
 
 def _resizing(view: View, silent_before: float) -> str:
     record = view.record
+    if not record.members:
+        return f"starting from the newest checkpoint: {_starting(view, silent_before)}"
     formed = {
         index
         for index, member in view.members.items()

@@ -2,31 +2,31 @@
 
 An *epoch* is the time of one coordinator. Epochs only grow, and an agent obeys no coordinator of a
 lower one than the highest that it follows or voted for. The members of the newest generation elect,
-each with one vote in an epoch. Pod 0 alone may begin an epoch where no majority of members is left
-that could elect. Each chooses a new number at random, so that no epoch has two coordinators. That
-of an election is above those that pod 0 begins meanwhile on the other side of a cut link.
+each with one vote in an epoch. Where no majority of members is left that could elect, pod 0 may
+begin an epoch, and for a last save the first member that is left. Each chooses a new number at
+random, so that no epoch has two coordinators. That of an election is above those that are begun
+without votes meanwhile on the other side of a cut link.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from enum import Enum
 
 from elastic_runtime.agent.absentees import is_majority
-from elastic_runtime.agent.coordination import (
-    Ballot,
-    Candidacy,
-    CoordinatorState,
-    Leader,
-    Standing,
-    life_of,
+from elastic_runtime.agent.coordination import Ballot, Candidacy, CoordinatorState, Leader
+from elastic_runtime.agent.knowledge import (
+    NEVER,
+    Answers,
+    Knowledge,
+    is_voter,
+    may_elect,
+    standing_of,
+    voters,
 )
 from elastic_runtime.agent.membership_view import Limits, View
 from elastic_runtime.messages import Record
 
-# Of an agent that has no coordinator yet.
-NEVER = float("-inf")
-# An election is for an epoch above the next multiple of `TERM`, by at most `CHANCES`. Pod 0 adds at
-# most so much to the last epoch.
+# An election is for an epoch above the next multiple of `TERM`, by at most `CHANCES`. One that is
+# begun without votes is at most so much above the last.
 TERM = 10**9
 CHANCES = 10**6
 
@@ -62,62 +62,13 @@ class Reason(Enum):
         self.sentence = sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What the other pods answered when all were asked last."""
-
-    standings: tuple[Standing, ...] = ()
-    # Pods that may run and did not answer. A name that does not exist, or a port where nobody
-    # listens, is of a pod that does not run.
-    silent: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Knowledge:
-    """What one pod knows. Times are seconds of its own clock, which stands still while it does."""
-
-    index: int
-    # Of its agent: another one in the same pod has another.
-    life: str
-    record: Record = field(default_factory=Record)
-    # The highest epoch that this pod follows or voted for.
-    epoch: int = 0
-    leads: bool = False
-    # It received SIGTERM.
-    leaving: bool = False
-    # If it leads: members that have not reported lately could elect another.
-    misses_majority: bool = False
-    # If it leads: other pods may train under another coordinator.
-    misses_pods: bool = False
-    # When the coordinator last answered.
-    answered_at: float = NEVER
-    # When this pod last voted for another, or asked for votes.
-    voted_at: float = NEVER
-    # Since when it asks others for a coordinator, and their newest answers if it has asked all.
-    asking_since: float = NEVER
-    answers: Answers | None = None
-
-
-def voters(record: Record) -> tuple[Mapping[int, str], ...]:
-    """The lives of the agents that elect, by index: the members, and those before while they could
-    elect without them. A majority of each is needed.
-    """
-    members = dict(zip(record.members, map(life_of, record.incarnations), strict=True))
-    electors = dict(zip(record.electors, record.elector_lives, strict=True))
-    return (members, electors) if electors else (members,)
-
-
-def is_voter(record: Record, index: int, life: str) -> bool:
-    return any(lives.get(index) == life for lives in voters(record))
-
-
 def election_epoch(epoch: int, chance: int) -> int:
     """An epoch above this one that members may elect for; `chance` is from 1 to `CHANCES`."""
     return (epoch // TERM + 1) * TERM + chance
 
 
 def successor_epoch(epoch: int, chance: int) -> int:
-    """An epoch above this one that pod 0 may begin without votes."""
+    """An epoch above this one that a pod may begin without votes."""
     return epoch + chance
 
 
@@ -158,28 +109,49 @@ def is_left_out(known: Knowledge, now: float, limits: Limits) -> bool:
     return has_asked and plan(known, now, limits) is Reason.OUTSIDE
 
 
-def asks_all(known: Knowledge) -> bool:
-    """Whether this pod needs the answers of every pod of the job, not of any two."""
-    return not known.leads and (known.index == 0 or known.leaving)
+def asks_all(known: Knowledge, now: float, limits: Limits) -> bool:
+    """Whether this pod needs the answers of all that may have the state. A member that terminates
+    does so once the members have had the time to elect a coordinator."""
+    if known.leads or known.index == 0:
+        return not known.leads
+    has_waited = known.asking_since != NEVER and now - known.asking_since >= limits.election_s
+    return known.leaving and has_waited and is_voter(known.record, known.index, known.life)
+
+
+def may_follow(known: Knowledge, leader: Leader, now: float, limits: Limits) -> bool:
+    """Whether this pod may follow a coordinator that it does not follow yet.
+
+    Nobody voted for one that has the state saved for the last time. So it takes no pod away from
+    another coordinator, and none that stays.
+    """
+    is_free = known.leaving and not _has_coordinator(known, now, limits)
+    return leader.epoch >= known.epoch and (is_free or not leader.is_last_save)
+
+
+def _has_coordinator(known: Knowledge, now: float, limits: Limits) -> bool:
+    return plan(known, now, limits) in (Reason.LEADS, Reason.SEEKS, Reason.FOLLOWS)
 
 
 def _saves_last(known: Knowledge, now: float, limits: Limits) -> bool:
-    """Whether this pod is the one under which those that are left save, because they all end.
+    """Whether this member is the one under which those that are left save, because they all end.
 
-    Pods that it does not reach may train on. Then their steps and checkpoints are later ones.
+    Pods that have not answered may train on behind a link. They have had the time to elect.
     """
     answers = known.answers
-    if not known.leaving or answers is None:
+    if not known.leaving or answers is None or known.record.stop:
+        # The members of a last generation save without a coordinator.
         return False
-    if answers.silent and now - known.asking_since < limits.cut_off_s:
+    if now - known.voted_at < limits.election_s or now - answers.silent_since < limits.cut_off_s:
         return False
     standings = [standing_of(known), *answers.standings]
     newest = [standing for standing in standings if standing.order == known.record.order]
+    members = [standing for standing in newest if standing.is_member or standing.is_elector]
     return (
-        all(standing.leaving for standing in standings)
-        and max(standing.order for standing in standings) == known.record.order
-        and known.index == min(pod.index for pod in newest if pod.is_member or pod.is_elector)
-        and not _may_elect(newest)
+        max(standing.order for standing in standings) == known.record.order
+        and not any(standing.leader for standing in standings)
+        and all(standing.leaving for standing in members)
+        and known.index == min(standing.index for standing in members)
+        and not may_elect(newest)
     )
 
 
@@ -191,7 +163,7 @@ def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
         return Reason.NOT_ASKED
     standings = [standing_of(known), *answers.standings]
     newest = max(standing.order for standing in standings)
-    if _may_elect([standing for standing in standings if standing.order == newest]):
+    if may_elect([standing for standing in standings if standing.order == newest]):
         return Reason.MEMBERS_ELECT
     # A majority that trains behind a cut link must not lose its steps to the few on this side.
     silent_s = limits.abandoned_s if newest[1] else limits.cut_off_s
@@ -200,57 +172,29 @@ def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
     return Reason.NO_MAJORITY if newest[1] else Reason.FIRST
 
 
-def standing_of(known: Knowledge, leader: Leader | None = None) -> Standing:
-    """What this pod tells others of itself and of its coordinator."""
-    record = known.record
-    members, *electors = voters(record)
-    return Standing(
-        known.index,
-        known.life,
-        epoch=known.epoch,
-        leader=leader,
-        record_epoch=record.epoch,
-        generation=record.generation,
-        members=len(members),
-        is_member=members.get(known.index) == known.life,
-        electors=len(record.electors),
-        is_elector=any(lives.get(known.index) == known.life for lives in electors),
-        leaving=known.leaving,
-    )
-
-
 def inherited(
     known: Knowledge, kept: CoordinatorState, epoch: int, smallest: int, largest: int
 ) -> View:
     """What this pod begins with when it coordinates. It does not continue an older record than
     others know: then it learns from their reports who trains. Every other pod may follow another
-    coordinator, until it reports or certainly does not run. Who is terminating has no time to wait
-    for those that have not answered.
+    coordinator, until it reports or certainly does not run. A last save does not wait for those
+    that have not answered.
     """
     answers = known.answers or Answers()
     newest = max([known.record.order, *(standing.order for standing in answers.standings)])
-    answered = {known.index, *(standing.index for standing in answers.standings)}
+    answered = {known.life, *(standing.life for standing in answers.standings)}
+    voting = {life for lives in voters(known.record) for life in lives.values() if life}
     waits = known.answers is None or not known.leaving
-    lives = () if waits else voters(known.record)
     return View(
         record=known.record if known.record.order == newest else Record(),
         epoch=epoch,
         astray=frozenset({*answers.silent, *range(largest)} - {known.index}),
-        gone=frozenset(pods[index] for pods in lives for index in pods.keys() - answered),
+        gone=frozenset() if waits else frozenset(voting - answered),
         heard=newest,
         wanted=kept.wanted,
         cession=kept.cession,
         ordered_at=kept.ordered_at,
         smallest=smallest,
-    )
-
-
-def _may_elect(standings: Sequence[Standing]) -> bool:
-    """Whether these pods, which know the same record, are enough of those that elect."""
-    members = sum(standing.is_member for standing in standings)
-    electors = sum(standing.is_elector for standing in standings)
-    return is_majority(members, standings[0].members) and (
-        not standings[0].electors or is_majority(electors, standings[0].electors)
     )
 
 
@@ -262,7 +206,7 @@ def refusal(known: Knowledge, candidacy: Candidacy, now: float, limits: Limits) 
     """
     if candidacy.candidate.epoch <= known.epoch:
         return f"it follows or voted for epoch {known.epoch}"
-    if plan(known, now, limits) in (Reason.LEADS, Reason.SEEKS, Reason.FOLLOWS):
+    if _has_coordinator(known, now, limits):
         return "it has a coordinator"
     if candidacy.order < known.record.order:
         return f"it knows generation {known.record.generation}"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from elastic_runtime.agent.coordination import Standing
+from elastic_runtime.agent.knowledge import Knowledge
 from elastic_runtime.agent.membership_view import Limits
-from elastic_runtime.agent.succession import Knowledge
 from elastic_runtime.messages import Record
 
 LIMITS = Limits()

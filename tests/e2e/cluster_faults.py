@@ -101,11 +101,11 @@ class ClusterFaults:
     @contextmanager
     def _pod(self) -> Iterator[int]:
         """The index of a pod that may fail now, pod 0 as often as the others together."""
-        pods = self._gpt.pods()
+        indexes = [int(pod["metadata"]["labels"][INDEX]) for pod in self._gpt.pods()]
+        holders = self._gpt.last_step().pods.intersection(indexes)
         is_early = time.monotonic() < self._recovered_at
-        if len(pods) < LEAST_PODS or len(self._gpt.last_step().pods) < LEAST_HOLDERS or is_early:
+        if len(indexes) < LEAST_PODS or len(holders) < LEAST_HOLDERS or is_early:
             raise Skipped
-        indexes = [int(pod["metadata"]["labels"][INDEX]) for pod in pods]
         yield self._chance.choice([0, self._chance.choice(indexes)])
         self._recovered_at = time.monotonic() + RECOVERY_S
 

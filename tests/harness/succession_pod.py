@@ -11,8 +11,8 @@ from elastic_runtime.agent.coordination import (
     MemberReport,
     Standing,
 )
+from elastic_runtime.agent.knowledge import NEVER, Answers, Knowledge, standing_of
 from elastic_runtime.agent.membership_view import Limits, View
-from elastic_runtime.agent.succession import NEVER, Answers, Knowledge
 from elastic_runtime.messages import Record
 
 LIMITS = Limits()
@@ -74,6 +74,8 @@ class Pod:
     asked_until: float = NEVER
     asked: dict[int, Standing | None] = field(default_factory=dict)
     asks_all: bool = False
+    # Since when others have not answered.
+    silent: dict[int, float] = field(default_factory=dict)
     election: Election | None = None
 
     def start_workers(self, ready_at: float) -> None:
@@ -100,7 +102,7 @@ class Pod:
     def standing(self) -> Standing:
         has_answered = self.now - self.answered_at < LIMITS.leaderless_s
         is_followed = has_answered or self.view
-        return succession.standing_of(self.knowledge(), self.leader if is_followed else None)
+        return standing_of(self.knowledge(), self.leader if is_followed else None)
 
     def lose(self) -> None:
         self.answered_at = min(self.answered_at, self.now - LIMITS.leaderless_s)
@@ -109,12 +111,14 @@ class Pod:
         if self.view:
             self.epoch = max(self.epoch, self.reported_epoch)
             self.view = None
+            self.answers = None
             self.asking_since = self.asked_until = NEVER
             self.lose()
 
     def follow(self, leader: Leader) -> None:
         is_followed = self.leader is not None and leader.epoch <= self.leader.epoch
-        if not is_followed and leader.epoch >= self.epoch:
+        may = succession.may_follow(self.knowledge(), leader, self.now, LIMITS)
+        if not is_followed and may:
             self.resign()
             self.set_leader(leader)
 
@@ -130,7 +134,7 @@ class Pod:
             self.follow(other.leader)
         elif self.leader and other.index == self.leader.index and other.life != self.leader.life:
             self.lose()
-        elif self.view and other.epoch > self.epoch:
+        elif self.view and other.epoch > self.epoch and not other.leaving:
             self.resign()
 
     def vote(self, candidacy: Candidacy) -> Ballot:

@@ -25,6 +25,8 @@ class Training:
         self.committed = list[tuple[int, int]]()
         self.last_step = 0
         self.saved_step = 0
+        # Of pods that end: the members, and the step.
+        self.last_saves = list[tuple[tuple[int, ...], int]]()
         self.commits = 0
         # A coordinator has continued though others may train: decision 13 allows two halves then.
         self.may_be_split = False
@@ -115,6 +117,7 @@ class Training:
             workers.trained = record.order
             workers.parked = record.stop
         if record.stop:
+            self.last_saves.append((record.members, newest))
             self.saved_step = max(self.saved_step, newest)
 
     def commit(self, key: tuple[int, int]) -> None:

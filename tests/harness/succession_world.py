@@ -11,8 +11,9 @@ from dataclasses import replace
 from elastic_runtime.agent import absentees, membership, membership_view, size_orders, succession
 from elastic_runtime.agent.coordination import Candidacy, CoordinatorState, Leader
 from elastic_runtime.agent.coordinator_client import merge_kept
+from elastic_runtime.agent.knowledge import NEVER, Answers
 from elastic_runtime.agent.membership_view import View
-from elastic_runtime.agent.succession import NEVER, Act, Answers, Reason
+from elastic_runtime.agent.succession import Act, Reason
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.messages import Record
 from tests.harness.succession_pod import LIMITS, Election, Pod
@@ -103,12 +104,13 @@ class World:
     def act(self, pod: Pod) -> None:
         if pod.view and pod.reported_epoch > pod.epoch:
             pod.resign()
-        reason = succession.plan(pod.knowledge(), pod.now, LIMITS)
         self.end_rounds(pod)
+        reason = succession.plan(pod.knowledge(), pod.now, LIMITS)
         match reason.act:
             case Act.FOLLOW | Act.LEAD:
                 pod.asking_since = NEVER
                 pod.answers = None
+                pod.silent.clear()
             case Act.ASK:
                 if pod.asking_since == NEVER:
                     pod.asking_since = pod.now
@@ -119,7 +121,8 @@ class World:
                 answers = pod.answers or Answers()
                 heard = max([pod.epoch, *(standing.epoch for standing in answers.standings)])
                 self.training.may_be_split |= bool(answers.silent)
-                self.lead(pod, succession.successor_epoch(heard, self.chance()))
+                epoch = succession.successor_epoch(heard, self.chance())
+                self.lead(pod, epoch, is_last_save=reason is Reason.LAST_SAVE)
         if pod.view:
             self.coordinate(pod, pod.view)
 
@@ -127,16 +130,19 @@ class World:
         if pod.asked_until != NEVER:
             return
         others = set(self.pods) - {pod.index}
+        asks_all = succession.asks_all(pod.knowledge(), pod.now, LIMITS)
         if pod.view:
             is_alone = reason is Reason.ALONE
             record = pod.view.record
             asked = {0, *record.members, *record.electors} if is_alone else {*pod.view.astray}
-        elif succession.asks_all(pod.knowledge()):
+        elif pod.index == 0:
             asked = others
+        elif asks_all:
+            asked = {0, *pod.record.members, *pod.record.electors}
         else:
             asked = {0, *self.random.sample(sorted(others), 2)}
         asked -= {pod.index}
-        pod.asks_all = succession.asks_all(pod.knowledge())
+        pod.asks_all = asks_all
         pod.asked_until = pod.now + ROUND_S
         pod.asked = {}
         for index in asked:
@@ -170,8 +176,14 @@ class World:
             pod.asked_until = NEVER
             standings = [answer for answer in pod.asked.values() if answer]
             silent = frozenset(index for index, answer in pod.asked.items() if answer is None)
+            pod.silent = {
+                index: pod.silent.get(index, pod.now)
+                for index in {*pod.silent, *silent}
+                if index in silent or index not in pod.asked
+            }
             if pod.asks_all:
-                pod.answers = Answers(tuple(standings), silent)
+                since = max((pod.silent[index] for index in silent), default=NEVER)
+                pod.answers = Answers(tuple(standings), silent, since)
         election = pod.election
         if election is None:
             return
@@ -217,14 +229,14 @@ class World:
         for index in {*record.members, *record.electors} - {pod.index}:
             self.call(pod, index, at_target)
 
-    def lead(self, pod: Pod, epoch: int) -> None:
+    def lead(self, pod: Pod, epoch: int, *, is_last_save: bool = False) -> None:
         life = self.leaders.setdefault(epoch, pod.life)
         assert life == pod.life, f"two pods coordinate in epoch {epoch}"
         view = succession.inherited(pod.knowledge(), pod.kept, epoch, 1, len(self.pods))
         pod.view = replace(view, started_at=pod.now, changed_at=pod.now)
         pod.reported_epoch = epoch
         pod.election = None
-        pod.set_leader(Leader(pod.index, pod.life, "here", epoch))
+        pod.set_leader(Leader(pod.index, pod.life, "here", epoch, is_last_save))
         for index in {0, *pod.record.members, *pod.record.electors} - {pod.index}:
             self.exchange(pod, index)
 
@@ -288,11 +300,6 @@ class World:
         pod.view = order.view
 
     # --- faults -----------------------------------------------------------------------------------
-
-    def stop(self) -> None:
-        """The Job is stopped: all of its pods receive SIGTERM."""
-        for pod in self.pods.values():
-            pod.leaving = True
 
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(seconds / TICK_S)):

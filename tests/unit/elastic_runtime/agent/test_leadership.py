@@ -96,6 +96,33 @@ async def test_half_of_the_members_elect_none() -> None:
         assert {pod.client.epoch for pod in pods} == {1}, "no vote is spent in vain"
 
 
+async def test_half_of_the_members_save_under_the_first_of_them_when_they_end() -> None:
+    async with members(0, 1) as pods:
+        for pod in pods:
+            pod.pool.state.leaving = True
+        await until(lambda: all(pod.pool.record.epoch > 1 for pod in pods))
+        [leader] = leaders(pods)
+        assert leader is pods[0]
+        assert {pod.leadership.leader for pod in pods} == {leader.leadership.leader}
+        assert leader.leadership.leader
+        assert leader.leadership.leader.is_last_save
+        assert leader.pool.record.members == (2, 3)
+
+
+async def test_a_coordinator_that_trains_obeys_no_pod_that_saves_and_ends() -> None:
+    async with members(0) as pods:
+        await until(lambda: len(leaders(pods)) == 1)
+        [leader] = leaders(pods)
+        epoch = leader.client.epoch
+        ending = Standing(7, "ending", epoch=9 * TERM, leaving=True)
+        last_save = Leader(7, "ending", "127.0.0.1:1", 9 * TERM, is_last_save=True)
+        for pod in pods:
+            pod.leadership.receive(ending)
+            pod.leadership.receive(replace(ending, leader=last_save))
+        assert leaders(pods) == [leader]
+        assert {pod.client.epoch for pod in pods} == {epoch}
+
+
 async def test_a_deposed_coordinator_follows_the_next_one() -> None:
     async with members(0) as pods:
         await until(lambda: len(leaders(pods)) == 1)

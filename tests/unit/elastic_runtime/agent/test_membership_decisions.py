@@ -198,17 +198,28 @@ def test_job_of_size_0_stops_though_pods_were_replaced(pods: list[Member], known
 
 
 @pytest.mark.parametrize(
-    ("ready", "smallest", "members"),
+    ("ready", "more", "members"),
     [
-        pytest.param([0], 2, None, id="below the smallest size"),
-        pytest.param([0, 2], 2, (0, 2), id="as many as the smallest size, not the first"),
-        pytest.param([0, 1], 2, (0, 1), id="smallest size"),
-        pytest.param([0, 1, 2, 3], 2, (0, 1, 2, 3), id="more than the smallest size"),
+        pytest.param([0], {}, None, id="below the smallest size"),
+        pytest.param([0, 2], {}, (0, 2), id="as many as the smallest size, not the first"),
+        pytest.param([0, 1], {}, (0, 1), id="smallest size"),
+        pytest.param([0, 1, 2, 3], {}, (0, 1, 2, 3), id="more than the smallest size"),
+        pytest.param([0, 2, 3], {"wanted": 2}, None, id="others are not wanted"),
+        pytest.param([0, 2, 3], {"base": 2}, None, id="a surplus without all of its base"),
+        pytest.param([0, 1, 3], {"base": 2}, (0, 1, 3), id="a surplus with its base"),
     ],
 )
-def test_first_generation(ready: list[int], smallest: int, members: tuple[int, ...] | None) -> None:
-    job = new_coordinator([outside(index) for index in ready], smallest=smallest)
-    assert next_members(job) == members
+def test_first_generation(
+    ready: list[int], more: dict[str, int], members: tuple[int, ...] | None
+) -> None:
+    job = new_coordinator([outside(index) for index in ready], smallest=2)
+    assert next_members(replace(job, **more)) == members  # type: ignore[arg-type]
+
+
+def test_a_pod_that_leaves_does_not_count_for_the_smallest_size() -> None:
+    pods = [outside(0), replace(outside(1), leaving=True), outside(2)]
+    assert next_members(new_coordinator(pods, smallest=3)) is None
+    assert next_members(new_coordinator(pods, smallest=2)) == (0, 2)
 
 
 @pytest.mark.parametrize(

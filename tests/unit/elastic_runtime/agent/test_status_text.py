@@ -51,7 +51,34 @@ THREE = [member(index) for index in range(3)]
             id="start: enough are ready",
         ),
         pytest.param(
-            State.STARTING, view(member(3)), "waiting for pod 0", id="start: a later one is ready"
+            State.STARTING,
+            view(member(3)),
+            "waiting for 1 of pods 0, 1",
+            id="start: a later one is ready",
+        ),
+        pytest.param(
+            State.STARTING,
+            replace(view(member(3), member(2)), wanted=2),
+            "waiting for pods 0, 1",
+            id="start: the later ones are not wanted",
+        ),
+        pytest.param(
+            State.STARTING,
+            view(replace(member(0), leaving=True), member(1)),
+            "waiting for pod 0",
+            id="start: one leaves",
+        ),
+        pytest.param(
+            State.STARTING,
+            replace(view(member(0), member(2)), base=2),
+            "waiting for pod 1",
+            id="start: the base of a surplus is not whole",
+        ),
+        pytest.param(
+            State.RESIZING,
+            view(member(2), size=0),
+            "starting from the newest checkpoint: waiting for 1 of pods 0, 1",
+            id="start: no pod has the state any more",
         ),
         pytest.param(
             State.STARTING,

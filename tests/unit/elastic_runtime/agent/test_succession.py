@@ -12,7 +12,8 @@ from elastic_runtime.agent.coordination import (
     Leader,
     Standing,
 )
-from elastic_runtime.agent.succession import Answers, Knowledge, Reason
+from elastic_runtime.agent.knowledge import Answers, Knowledge, is_voter, may_elect
+from elastic_runtime.agent.succession import Reason
 from elastic_runtime.messages import Record
 from tests.builders.standings import LIMITS, LONG_AGO, LOST, NOW, RECORD, member, standing
 
@@ -231,6 +232,6 @@ def test_members_before_elect_too_while_they_may_not_know_the_new_ones() -> None
     granted = {2: Ballot(True, "", Standing(2, "c"))}
     assert not succession.is_elected(record, candidate, {})
     assert succession.is_elected(record, candidate, granted)
-    assert succession.is_voter(record, 2, "c")
+    assert is_voter(record, 2, "c")
     left_out = Standing(1, "b", members=1, is_member=True, electors=3, is_elector=True)
-    assert not succession._may_elect([left_out])
+    assert not may_elect([left_out])

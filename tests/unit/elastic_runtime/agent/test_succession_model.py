@@ -13,8 +13,6 @@ FAULTS = 8
 RECOVERY_S = 75.0
 # The same with a majority that can talk, beside what a round of messages takes.
 MAJORITY_S = 10.0
-# Of Kubernetes, by default, less what the agent keeps for its own end.
-GRACE_S = 29.0
 
 
 def live(seed: int) -> None:
@@ -133,41 +131,6 @@ def test_a_majority_that_can_talk_trains_on(seed: int) -> None:
         world.heal()
         world.pass_time(40)
     assert not world.training.may_be_split
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_stopped_job_saves_although_most_members_are_lost_with_the_coordinator(seed: int) -> None:
-    """Nobody is left who could elect another, and the stop comes at any time after the loss."""
-    world = World(seed, PODS)
-    world.pass_time(8)
-    lose_three(world)
-    world.pass_time(world.random.choice((0.5, 2, 10, 30)))
-    # Of those that can save.
-    last_step = max(pod.workers.step or 0 for pod in world.pods.values() if can_save(pod))
-    world.stop()
-    world.pass_time(GRACE_S)
-    assert world.training.saved_step >= last_step
-
-
-def lose_three(world: World) -> None:
-    """The coordinator and two other pods."""
-    leader = agreed_leader(world)
-    assert leader
-    others = [index for index in world.pods if index != leader.index]
-    lost = {leader.index, *world.random.sample(others, 2)}
-    match world.random.randrange(3):
-        case 0:
-            split(world, lost, both_ways=True)
-        case 1:
-            for index in lost:
-                world.pods[index].up = False
-        case 2:
-            for index in lost:
-                freeze(world, world.pods[index])
-
-
-def can_save(pod: Pod) -> bool:
-    return pod.up and not pod.is_frozen
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
