@@ -1,5 +1,4 @@
-"""PURE. Members that do not report: which are certainly lost, and which may follow another
-coordinator.
+"""PURE. Members that do not report: which are lost, and which may follow another coordinator.
 
 A new record replaces one whose members could elect: until so many of them know it that the others
 are no majority, no worker acts on it. So for `cut_off_s` after a link is cut, two coordinators do
@@ -22,7 +21,7 @@ def is_majority(count: int, members: int) -> bool:
 
 
 def has_ended(view: View, index: int, life: str) -> bool:
-    """Whether the agent with this life certainly votes no more.
+    """Whether the agent with this life votes no more, or a last save does not wait for it.
 
     A terminating pod that has not handed over may be one of a job that is saved. An empty life is
     unknown.

@@ -12,7 +12,7 @@ STOP = "last generation: save and park"
 class Situation(Enum):
     """In the order of the rules: the first situation whose condition holds is the job's."""
 
-    SUCCEEDING = "the coordinator was elected a moment ago"
+    SUCCEEDING = "the coordinator has just begun, and knows the newest generation"
     ANNOUNCING = "members of the generation before could elect without the newest one"
     TAKING_OVER = "the coordinator was replaced while the job trains"
     STARTING = "no pod trains, and this coordinator has made no generation"

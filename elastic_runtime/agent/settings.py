@@ -25,6 +25,7 @@ STOP_SIGNAL_ENV = "CEDE_STOP_SIGNAL"
 PROGRESS_FILE_ENV = "CEDE_PROGRESS_FILE"
 # Of the processes of a pod that die again and again without a new committed step.
 MAX_RESTARTS = 3
+RESOLVER = Path("/etc/resolv.conf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,18 @@ def allowed_sizes(env: Mapping[str, str]) -> list[int]:
     return [int(size) for size in env.get(contract.SIZES_ENV, "1").split(",")]
 
 
-def from_environment(env: Mapping[str, str]) -> PodSettings:
+def whole_name(service: str, namespace: str, resolver: str) -> str:
+    """The name of a Service for the whole cluster, ending in a dot; `service` if it is unknown.
+
+    `resolver`: what resolv.conf(5) has in the pod, where the kubelet wrote the domain of its
+    namespace. Of a shorter name nobody learns that it does not exist: it is asked for as it is too,
+    and a name server may be unable to answer for names outside of the cluster.
+    """
+    domains = [word for word in resolver.split() if word.startswith(f"{namespace}.svc.")]
+    return f"{service}.{domains[0].rstrip('.')}." if namespace and domains else service
+
+
+def from_environment(env: Mapping[str, str], resolver: Path = RESOLVER) -> PodSettings:
     """Raises KeyError or OSError that names what is missing."""
     base_size = int(env.get(contract.BASE_SIZE_ENV, "0"))
     own_job = env[contract.JOB_ENV]
@@ -81,17 +93,20 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
     key = Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE))
     local_host = env.get(LOCAL_HOST_ENV)
     default = Patience()
+    names = resolver.read_text(errors="replace") if resolver.exists() else ""
+    service, namespace = env.get(contract.PEERS_ENV, ""), env.get(contract.NAMESPACE_ENV, "")
+    peers = whole_name(service, namespace, names)
     return PodSettings(
         index=index,
         job=job,
         job_uid=env.get(contract.BASE_UID_ENV) or env[contract.JOB_UID_ENV],
         keys=KeyFile(key),
         address=env.get(contract.POD_IP_ENV, "127.0.0.1"),
-        first_host=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
+        first_host=local_host or f"{job}-0.{peers}",
         first_port=port,
         port=port if index == 0 or not local_host else 0,
         host=local_host,
-        peers="" if local_host else env.get(contract.PEERS_ENV, ""),
+        peers="" if local_host else peers,
         base_size=base_size,
         surplus=own_job if offset else env.get(contract.SURPLUS_ENV, ""),
         ports=key.parent / PORTS if local_host else None,

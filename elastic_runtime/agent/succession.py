@@ -167,7 +167,7 @@ def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
         return Reason.MEMBERS_ELECT
     # A majority that trains behind a cut link must not lose its steps to the few on this side.
     silent_s = limits.abandoned_s if newest[1] else limits.cut_off_s
-    if answers.silent and now - known.asking_since < silent_s:
+    if answers.silent and now - answers.silent_since < silent_s:
         return Reason.PODS_SILENT
     return Reason.NO_MAJORITY if newest[1] else Reason.FIRST
 

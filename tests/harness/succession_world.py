@@ -16,29 +16,21 @@ from elastic_runtime.agent.membership_view import View
 from elastic_runtime.agent.succession import Act, Reason
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.messages import Record
+from tests.harness.succession_network import Network
 from tests.harness.succession_pod import LIMITS, Election, Pod
 from tests.harness.succession_training import Training
 
 TICK_S = 0.1
 # A round of questions, or of votes, is over then.
 ROUND_S = 1.0
-MAX_DELAY_S = 0.8
 
 
-class World:
-    """Pods of one job, their links, and the messages between them."""
+class World(Network):
+    """Pods of one job, and what their agents decide."""
 
     def __init__(self, seed: int, pods: int) -> None:
-        self.random = random.Random(seed)  # noqa: S311
-        self.now = 0.0
+        super().__init__(random.Random(seed))  # noqa: S311
         self.lives = 0
-        self.pods = dict[int, Pod]()
-        # Links on which nothing arrives, from and to.
-        self.cut = set[tuple[int, int]]()
-        # Of all messages: lost, and doubled.
-        self.loss = 0.0
-        self.doubled = 0.0
-        self.messages = list[tuple[float, int, Callable[[Pod], None]]]()
         # When the newest order for a size was signed.
         self.signed_at = 0.0
         # Epoch → the life that coordinates in it.
@@ -52,42 +44,6 @@ class World:
         self.lives += 1
         self.pods[index] = Pod(index, f"life{self.lives}")
         self.pods[index].start_workers(self.now + 0.5)
-
-    # --- messages ---------------------------------------------------------------------------------
-
-    def reaches(self, source: int, target: int) -> bool:
-        return (source, target) not in self.cut
-
-    def send(self, source: int, target: int, act: Callable[[Pod], None]) -> None:
-        for _ in range(2 if self.random.random() < self.doubled else 1):
-            is_lost = self.random.random() < self.loss
-            if self.reaches(source, target) and not is_lost:
-                delay_s = self.random.random() ** 3 * MAX_DELAY_S
-                self.messages.append((self.now + delay_s, target, act))
-
-    def call(
-        self, source: Pod, target: int, act: Callable[[Pod], Callable[[Pod], None] | None]
-    ) -> None:
-        """`act` at the target gives what its answer does at the source, if that still runs."""
-
-        def answer(pod: Pod) -> None:
-            if then := act(pod):
-                self.send(
-                    target, source.index, lambda caller: then(caller) if caller is source else None
-                )
-
-        self.send(source.index, target, answer)
-
-    def deliver(self) -> None:
-        due = [message for message in self.messages if message[0] <= self.now]
-        self.messages = [message for message in self.messages if message[0] > self.now]
-        self.random.shuffle(due)
-        for due_at, target, act in due:
-            pod = self.pods[target]
-            if pod.is_frozen:
-                self.messages.append((due_at, target, act))
-            elif pod.up:
-                act(pod)
 
     # --- agents -----------------------------------------------------------------------------------
 

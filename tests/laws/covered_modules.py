@@ -163,6 +163,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/agent/test_leadership.py",
         "agents elect there over their control ports",
     ),
+    "elastic_runtime/agent/knowledge.py": (
+        "tests/unit/elastic_runtime/agent/test_succession.py",
+        "what agents decide by it is checked there",
+    ),
     "elastic_runtime/agent/request_router.py": (
         "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
         "every pod answers or forwards there",

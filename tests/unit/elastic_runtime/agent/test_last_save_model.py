@@ -77,11 +77,12 @@ def test_a_pod_that_misses_one_answer_is_not_left_out(seed: int) -> None:
     """The link between the two that are left is cut for a moment, when they are about to save."""
     world, rest = world_without_three("without power", seed)
     world.pass_time(10)
-    one, other = (pod.index for pod in rest)
+    first, second = (pod.index for pod in rest)
+    link = {(first, second), (second, first)}
     stop(*rest)
     world.pass_time(world.random.uniform(8, 11))
-    world.cut |= {(one, other), (other, one)}
+    world.cut |= link
     world.pass_time(1.5)
-    world.cut -= {(one, other), (other, one)}
+    world.cut -= link
     world.pass_time(GRACE_S)
-    assert [members for members, _ in world.training.last_saves] == [(one, other)]
+    assert [members for members, _ in world.training.last_saves] == [(first, second)]

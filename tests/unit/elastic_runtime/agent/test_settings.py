@@ -7,7 +7,7 @@ import pytest
 from elastic_runtime import contract
 from elastic_runtime.agent import peers
 from elastic_runtime.agent.hang_detection import Patience
-from elastic_runtime.agent.settings import LOCAL_HOST_ENV, from_environment
+from elastic_runtime.agent.settings import LOCAL_HOST_ENV, from_environment, whole_name
 
 
 @pytest.fixture
@@ -89,3 +89,39 @@ def test_missing_variable_or_key_is_named(env: dict[str, str], tmp_path: Path) -
         from_environment(without_job)
     with pytest.raises(OSError, match="no-key"):
         from_environment(env | {contract.KEY_FILE_ENV: str(tmp_path / "no-key")})
+
+
+@pytest.mark.parametrize(
+    ("resolver", "name"),
+    [
+        pytest.param(
+            "search team.svc.cluster.local svc.cluster.local cluster.local example.com\n"
+            "nameserver 10.96.0.10\noptions ndots:5\n",
+            "peers.team.svc.cluster.local.",
+            id="as the kubelet writes it",
+        ),
+        pytest.param(
+            "search example.com team.svc.my.domain.\n", "peers.team.svc.my.domain.", id="own domain"
+        ),
+        pytest.param("search other.svc.cluster.local\n", "peers", id="of another namespace"),
+        pytest.param("# no search list\n\nnameserver 10.0.0.1\n", "peers", id="no search list"),
+        pytest.param("", "peers", id="no file"),
+    ],
+)
+def test_the_service_is_asked_for_by_its_whole_name(resolver: str, name: str) -> None:
+    assert whole_name("peers", "team", resolver) == name
+
+
+def test_without_its_namespace_a_pod_does_not_know_the_whole_name() -> None:
+    assert whole_name("peers", "", "search .svc.cluster.local\n") == "peers"
+
+
+def test_other_pods_are_found_by_the_whole_name(env: dict[str, str], tmp_path: Path) -> None:
+    resolver = tmp_path / "resolv.conf"
+    resolver.write_text("search team.svc.cluster.local svc.cluster.local\n")
+    env |= {contract.NAMESPACE_ENV: "team", contract.INDEX_ENV: "1"}
+    pod = from_environment(env, resolver)
+    assert pod.first_host == "train-0.train-peers.team.svc.cluster.local."
+    port = contract.PORT
+    assert peers.find(pod, 3).address == f"train-3.train-peers.team.svc.cluster.local.:{port}"
+    assert from_environment(env, tmp_path / "none").first_host == "train-0.train-peers"

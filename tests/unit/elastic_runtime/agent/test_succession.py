@@ -22,10 +22,10 @@ def leading(*, misses_majority: bool = False) -> Knowledge:
     return member(0, leads=True, misses_majority=misses_majority)
 
 
-def fresh(*standings: Standing, silent: int = 0, asking_since: float = NOW) -> Knowledge:
-    """A pod 0 that has just started, and what the others answered."""
-    answers = Answers(standings, frozenset(range(4 - silent, 4)))
-    return Knowledge(0, "z", answers=answers, asking_since=asking_since)
+def fresh(*standings: Standing, silent: int = 0, silent_since: float = NOW) -> Knowledge:
+    """A new pod 0 that has asked for a minute, and what the others answered."""
+    answers = Answers(standings, frozenset(range(4 - silent, 4)), silent_since)
+    return Knowledge(0, "z", answers=answers, asking_since=LONG_AGO)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,20 @@ def test_a_pod_is_left_out_if_it_is_no_member_and_has_looked_for_long(
         ),
         pytest.param(fresh(silent=1), Reason.PODS_SILENT, id="it may train"),
         pytest.param(
-            fresh(standing(1), silent=2, asking_since=NOW - LIMITS.cut_off_s),
+            fresh(standing(1), silent=2, silent_since=NOW - LIMITS.cut_off_s),
             Reason.PODS_SILENT,
             id="they may train for minutes behind a link that is cut",
         ),
         pytest.param(
-            fresh(silent=3, asking_since=NOW - LIMITS.cut_off_s),
+            fresh(silent=3, silent_since=NOW - 1), Reason.PODS_SILENT, id="a link was just cut"
+        ),
+        pytest.param(
+            fresh(silent=3, silent_since=NOW - LIMITS.cut_off_s),
             Reason.FIRST,
             id="no pod knows whether a job has begun",
         ),
         pytest.param(
-            fresh(standing(1), silent=2, asking_since=NOW - LIMITS.abandoned_s),
+            fresh(standing(1), silent=2, silent_since=NOW - LIMITS.abandoned_s),
             Reason.NO_MAJORITY,
             id="they are silent for long",
         ),
