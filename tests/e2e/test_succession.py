@@ -20,6 +20,7 @@ import yaml
 from cede.api.objects import condition
 from deploy.demo.figures import merged
 from deploy.demo.kubectl import parse_lines
+from elastic_runtime.agent.succession import Reason
 from tests.e2e.training import INDEX, SAMPLES, Training
 from tests.harness.local_cluster import agent_pid
 from tests.marks import HAS_LONG_FAULTS, LONG_FAULTS
@@ -56,6 +57,10 @@ def trained(cluster: Cluster, growing: Cluster) -> Iterator[None]:
         cluster.until(gpt(cluster).pods, "its first pod", 60)
     with cordoned(cluster, "n1"):
         cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 120)
+    # The names of pods 1 to 3 did not exist when pod 0 began, and it knew that they did not.
+    first = gpt(cluster).pod_of(0)
+    log = cluster.kubectl("logs", "-n", "research", first)
+    assert Reason.PODS_SILENT.sentence not in log
     assert nodes(cluster) == ["n1", "n2", "n2", "n2"]
     assert coordinator(cluster) == 0
     yield
