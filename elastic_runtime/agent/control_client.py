@@ -102,7 +102,9 @@ class Connection:
                 await self._connect()
                 # Not before: a pod refuses what was signed before it started.
                 signed = sign()
-                headers = {name: signed[name] for name in contract.HEADERS} | {"Host": self.host}
+                headers = {name: signed[name] for name in contract.HEADERS}
+                # A whole name ends in a dot, that of a server does not.
+                headers["Host"] = self.host.rstrip(".")
                 request = encode_message(f"{method} {path} HTTP/1.1", headers, body)
                 status, reply_headers, content = await self._exchange(request)
             is_begun = False

@@ -19,7 +19,7 @@ class Answers:
     # Pods that may run and did not answer. A name that does not exist, or a port where nobody
     # listens, is of a pod that does not run.
     silent: frozenset[int] = frozenset()
-    # When the last of them fell silent.
+    # When the last answer of any of them came, or when this pod began to ask.
     silent_since: float = NEVER
 
 

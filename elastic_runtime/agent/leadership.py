@@ -13,7 +13,7 @@ from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.coordinator_client import CoordinatorClient, retry_delay_s
 from elastic_runtime.agent.hang_detection import PausableClock
 from elastic_runtime.agent.knowledge import NEVER, Answers, Knowledge, standing_of
-from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence, Silences
+from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence, Unnamed
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.succession import Act, Reason
 from elastic_runtime.agent.worker_pool import WorkerPool
@@ -41,7 +41,8 @@ class Leadership:
         self._voted_at = NEVER
         self._asking_since = NEVER
         self._answers: Answers | None = None
-        self._silences = Silences(client.limits.cut_off_s)
+        self._unnamed = Unnamed(client.limits.cut_off_s)
+        self._standing_came_at = dict[int, float]()
         self._reason: Reason | None = None
         # Since a coordinator was last found: rounds of questions and of votes take turns.
         self._logged = set[Reason]()
@@ -108,11 +109,11 @@ class Leadership:
                 self._logged = {reason}
                 self._asking_since = NEVER
                 self._answers = None
-                self._silences.clear()
+                self._unnamed.clear()
             case Act.ASK:
                 if self._asking_since == NEVER:
                     self._asking_since = now
-                self._begin(reason.act, self._ask())
+                self._begin(reason.act, self._ask(self._asking_since))
             case Act.STAND:
                 self._begin(reason.act, self._stand())
             case Act.SUCCEED:
@@ -141,6 +142,7 @@ class Leadership:
     def receive(self, other: Standing) -> Standing:
         """Take in what another agent knows. Returns what this one knows then."""
         leader = self.leader
+        self._standing_came_at[other.index] = self._clock()
         if other.leader and other.leader.life != self._pool.life:
             self._follow(other.leader)
         elif leader and other.index == leader.index and other.life != leader.life:
@@ -163,39 +165,37 @@ class Leadership:
         async def exchange(peer: Peer) -> Standing | Silence:
             async with turns:
                 answer = await peers.exchange(self.settings, peer, self.standing())
-            answer = self._silences.settle(peer.index, answer, self._clock())
+            answer = self._unnamed.settle(peer.index, answer, self._clock())
             self._note(peer, answer)
             return answer
 
         return await asyncio.gather(*map(exchange, asked))
 
-    async def _ask(self) -> None:
-        """Ask whom others follow, and take in what they answer."""
-        asked, asks_all, since = self._peers_to_ask(), self._asks_all(), self._asking_since
+    async def _ask(self, since: float) -> None:
+        """Ask whom others follow, as since then, and take in what they answer."""
+        asks_all = succession.asks_all(self.knowledge(), self._clock(), self.client.limits)
+        asked = self._peers_to_ask(asks_all=asks_all)
         answers = await self._exchange(asked)
         pairs = zip(asked, answers, strict=True)
         silent = frozenset(peer.index for peer, answer in pairs if answer is Silence.UNKNOWN)
         standings = tuple(answer for answer in answers if isinstance(answer, Standing))
         if asks_all and since == self._asking_since:
-            self._answers = Answers(standings, silent, self._silences.began(silent))
+            came_at = [self._standing_came_at.get(index, since) for index in silent]
+            self._answers = Answers(standings, silent, max([since, *came_at]))
         await asyncio.sleep(retry_delay_s(self.client.heartbeat_s))
 
-    def _peers_to_ask(self) -> list[Peer]:
+    def _peers_to_ask(self, *, asks_all: bool) -> list[Peer]:
         """A coordinator asks those that it misses, others all of them or pod 0 and any two."""
-        own, settings = self.settings.index, self.settings
-        if self.coordinator:
-            astray = self.coordinator.view.astray
-            return self._members() if self._reason is Reason.ALONE else [*map(self._peer, astray)]
-        if own and self._asks_all():
+        own = self.settings.index
+        if self.coordinator and self._reason is not Reason.ALONE:
+            return [*map(self._peer, self.coordinator.view.astray)]
+        if self.coordinator or (own and asks_all):
             return self._members()
-        indexes = {*range(settings.largest), *self._pool.record.members} - {own}
+        indexes = {*range(self.settings.largest), *self._pool.record.members} - {own}
         if own:
             others = sorted(indexes - {0})
             indexes = {0, *secrets.SystemRandom().sample(others, min(ASKED, len(others)))}
         return [self._peer(index) for index in sorted(indexes)]
-
-    def _asks_all(self) -> bool:
-        return succession.asks_all(self.knowledge(), self._clock(), self.client.limits)
 
     def _members(self) -> list[Peer]:
         """The other pods that elect, and pod 0."""
@@ -266,11 +266,11 @@ class Leadership:
     def _lead(self, epoch: int, *, is_last_save: bool = False) -> None:
         """Coordinate, from what this agent knows, and let the others know."""
         leader = Leader(self.settings.index, self._pool.life, self.address, epoch, is_last_save)
-        kept, smallest, largest = self.client.kept, self.settings.smallest, self.settings.largest
-        view = succession.inherited(self.knowledge(), kept, epoch, smallest, largest)
-        view = replace(view, base=self.settings.base_size)
+        kept, own = self.client.kept, self.settings
+        sizes = (own.smallest, own.largest, own.base_size)
+        view = succession.inherited(self.knowledge(), kept, leader, *sizes)
         log.info("leads", extra=asdict(leader) | {"generation": view.record.generation})
-        coordinator = self.client.coordinator = Coordinator(smallest, inherited=view, kept=kept)
+        coordinator = self.client.coordinator = Coordinator(own.smallest, inherited=view, kept=kept)
         self._set_leader(leader, "")
         announcing = self._exchange(self._members())
         self._leading = [asyncio.create_task(work) for work in (coordinator.run(), announcing)]

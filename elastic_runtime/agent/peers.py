@@ -4,10 +4,8 @@ Also what the end of a call says about the pod that was called.
 """
 
 import asyncio
-import math
 import secrets
 import socket
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -44,39 +42,28 @@ class Peer:
     address: str
 
 
-class Silences:
-    """Since when pods have not answered, and since when they have no names.
+class Unnamed:
+    """Pods that are silent at their addresses and have no names.
 
-    A pod that is silent at its address is absent when it has had no name for longer than a new pod
-    has none. Otherwise those that a shrink deletes while the job has no coordinator would be waited
-    for as long as pods behind a cut link.
+    Such a pod is absent when it has had no name for longer than a new pod has none. Otherwise those
+    that a shrink deletes while the job has no coordinator would be waited for as long as pods
+    behind a cut link.
     """
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._silent = dict[int, float]()
-        self._unnamed = dict[int, float]()
+        self._since = dict[int, float]()
 
     def settle(self, index: int, answer: Standing | Silence, now: float) -> Standing | Silence:
         """The answer of this pod at `now`; one without a name counts as unknown or absent."""
-        if answer is Silence.UNNAMED:
-            since = self._unnamed.setdefault(index, now)
-            answer = Silence.ABSENT if now - since >= self._limit_s else Silence.UNKNOWN
-        else:
-            self._unnamed.pop(index, None)
-        if answer is Silence.UNKNOWN:
-            self._silent.setdefault(index, now)
-        else:
-            self._silent.pop(index, None)
-        return answer
-
-    def began(self, silent: Iterable[int]) -> float:
-        """When the last of these pods, which are silent, fell silent."""
-        return max((self._silent[index] for index in silent), default=-math.inf)
+        if answer is not Silence.UNNAMED:
+            self._since.pop(index, None)
+            return answer
+        since = self._since.setdefault(index, now)
+        return Silence.ABSENT if now - since >= self._limit_s else Silence.UNKNOWN
 
     def clear(self) -> None:
-        self._silent.clear()
-        self._unnamed.clear()
+        self._since.clear()
 
 
 def publish_port(settings: PodSettings, port: int) -> None:
@@ -122,7 +109,10 @@ async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing
     answer = await _exchange_at(settings, peer, own)
     by_name = find(settings, peer.index)
     if by_name.address == peer.address:
-        return Silence.ABSENT if answer is Silence.UNNAMED else answer
+        if answer is not Silence.UNNAMED:
+            return answer
+        # Without the Service no pod has a name.
+        return Silence.ABSENT if await _exists(settings.peers) else Silence.UNKNOWN
     if isinstance(answer, Standing):
         return answer
     of_name = await _exchange_at(settings, by_name, own)
@@ -130,7 +120,6 @@ async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing
         return of_name
     # A name that exists says nothing about the pod at the address.
     has_no_name = answer is Silence.UNKNOWN and of_name is Silence.UNNAMED
-    # Without the Service no pod has a name.
     return Silence.UNNAMED if has_no_name and await _exists(settings.peers) else answer
 
 

@@ -1,6 +1,7 @@
 """What an agent knows when it starts, from the environment that the webhook or `--local` wrote."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,11 +77,14 @@ def whole_name(service: str, namespace: str, resolver: str) -> str:
     namespace. Of a shorter name nobody learns that it does not exist: it is asked for as it is too,
     and a name server may be unable to answer for names outside of the cluster.
     """
-    domains = [word for word in resolver.split() if word.startswith(f"{namespace}.svc.")]
-    return f"{service}.{domains[0].rstrip('.')}." if namespace and domains else service
+    lines = [line.split() for line in resolver.splitlines() if line.startswith("search")]
+    # The last line counts.
+    searched = lines[-1][1:] if lines else []
+    domains = [domain for domain in searched if domain.startswith(f"{namespace}.svc.")]
+    return f"{service}.{domains[0].rstrip('.')}." if service and namespace and domains else service
 
 
-def from_environment(env: Mapping[str, str], resolver: Path = RESOLVER) -> PodSettings:
+def from_environment(env: Mapping[str, str]) -> PodSettings:
     """Raises KeyError or OSError that names what is missing."""
     base_size = int(env.get(contract.BASE_SIZE_ENV, "0"))
     own_job = env[contract.JOB_ENV]
@@ -93,9 +97,11 @@ def from_environment(env: Mapping[str, str], resolver: Path = RESOLVER) -> PodSe
     key = Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE))
     local_host = env.get(LOCAL_HOST_ENV)
     default = Patience()
-    names = resolver.read_text(errors="replace") if resolver.exists() else ""
+    resolver = ""
+    with suppress(OSError):
+        resolver = RESOLVER.read_text(errors="replace")
     service, namespace = env.get(contract.PEERS_ENV, ""), env.get(contract.NAMESPACE_ENV, "")
-    peers = whole_name(service, namespace, names)
+    peers = whole_name(service, namespace, resolver)
     return PodSettings(
         index=index,
         job=job,

@@ -47,10 +47,12 @@ def _starting(view: View, silent_before: float) -> str:
     }
     if are_enough(view, ready):
         return "gathering the pods that are ready"
-    first = [index for index in range(max(view.smallest, view.base)) if index not in ready]
+    base = [index for index in range(view.base) if index not in ready]
+    first = base or [index for index in range(view.smallest) if index not in ready]
     count = view.smallest - len(ready)
-    others = f"{count} of " if 0 < count < len(first) else ""
-    return f"waiting for {others}{_names(first)}"
+    if base or count == len(first):
+        return f"waiting for {_names(first)}"
+    return f"waiting for {count} of {_names(first)}, or others"
 
 
 def _resizing(view: View, silent_before: float) -> str:

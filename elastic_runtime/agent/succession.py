@@ -110,12 +110,15 @@ def is_left_out(known: Knowledge, now: float, limits: Limits) -> bool:
 
 
 def asks_all(known: Knowledge, now: float, limits: Limits) -> bool:
-    """Whether this pod needs the answers of all that may have the state. A member that terminates
-    does so once the members have had the time to elect a coordinator."""
-    if known.leads or known.index == 0:
-        return not known.leads
-    has_waited = known.asking_since != NEVER and now - known.asking_since >= limits.election_s
-    return known.leaving and has_waited and is_voter(known.record, known.index, known.life)
+    """Whether this pod needs the answers of all: pod 0 of every pod, a member of those that elect,
+    once they have had the time to elect a coordinator."""
+    if known.leads:
+        return False
+    if known.index == 0:
+        return True
+    election_s = limits.election_s if known.leaving else limits.gather_s
+    is_over = known.asking_since != NEVER and now - known.asking_since >= election_s
+    return is_over and is_voter(known.record, known.index, known.life)
 
 
 def may_follow(known: Knowledge, leader: Leader, now: float, limits: Limits) -> bool:
@@ -129,6 +132,7 @@ def may_follow(known: Knowledge, leader: Leader, now: float, limits: Limits) -> 
 
 
 def _has_coordinator(known: Knowledge, now: float, limits: Limits) -> bool:
+    """False for one that coordinates while others may have elected another."""
     return plan(known, now, limits) in (Reason.LEADS, Reason.SEEKS, Reason.FOLLOWS)
 
 
@@ -141,7 +145,9 @@ def _saves_last(known: Knowledge, now: float, limits: Limits) -> bool:
     if not known.leaving or answers is None or known.record.stop:
         # The members of a last generation save without a coordinator.
         return False
-    if now - known.voted_at < limits.election_s or now - answers.silent_since < limits.cut_off_s:
+    if now - known.voted_at < limits.election_s:
+        return False
+    if answers.silent and now - answers.silent_since < limits.cut_off_s:
         return False
     standings = [standing_of(known), *answers.standings]
     newest = [standing for standing in standings if standing.order == known.record.order]
@@ -173,28 +179,33 @@ def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
 
 
 def inherited(
-    known: Knowledge, kept: CoordinatorState, epoch: int, smallest: int, largest: int
+    known: Knowledge,
+    kept: CoordinatorState,
+    leader: Leader,
+    smallest: int,
+    largest: int,
+    base: int = 0,
 ) -> View:
-    """What this pod begins with when it coordinates. It does not continue an older record than
-    others know: then it learns from their reports who trains. Every other pod may follow another
-    coordinator, until it reports or certainly does not run. A last save does not wait for those
-    that have not answered.
+    """What this pod, the leader, begins with when it coordinates. It does not continue an older
+    record than others know: then it learns from their reports who trains. Every other pod may
+    follow another coordinator, until it reports or certainly does not run. A last save does not
+    wait for those that have not answered.
     """
     answers = known.answers or Answers()
     newest = max([known.record.order, *(standing.order for standing in answers.standings)])
     answered = {known.life, *(standing.life for standing in answers.standings)}
     voting = {life for lives in voters(known.record) for life in lives.values() if life}
-    waits = known.answers is None or not known.leaving
     return View(
         record=known.record if known.record.order == newest else Record(),
-        epoch=epoch,
+        epoch=leader.epoch,
         astray=frozenset({*answers.silent, *range(largest)} - {known.index}),
-        gone=frozenset() if waits else frozenset(voting - answered),
+        gone=frozenset(voting - answered) if leader.is_last_save else frozenset(),
         heard=newest,
         wanted=kept.wanted,
         cession=kept.cession,
         ordered_at=kept.ordered_at,
         smallest=smallest,
+        base=base,
     )
 
 

@@ -74,8 +74,7 @@ class Pod:
     asked_until: float = NEVER
     asked: dict[int, Standing | None] = field(default_factory=dict)
     asks_all: bool = False
-    # Since when others have not answered.
-    silent: dict[int, float] = field(default_factory=dict)
+    standing_came_at: dict[int, float] = field(default_factory=dict)
     election: Election | None = None
 
     def start_workers(self, ready_at: float) -> None:
@@ -130,6 +129,7 @@ class Pod:
         self.asking_since = self.asked_until = NEVER
 
     def receive(self, other: Standing) -> None:
+        self.standing_came_at[other.index] = self.now
         if other.leader and other.leader.life != self.life:
             self.follow(other.leader)
         elif self.leader and other.index == self.leader.index and other.life != self.leader.life:

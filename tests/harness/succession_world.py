@@ -66,7 +66,6 @@ class World(Network):
             case Act.FOLLOW | Act.LEAD:
                 pod.asking_since = NEVER
                 pod.answers = None
-                pod.silent.clear()
             case Act.ASK:
                 if pod.asking_since == NEVER:
                     pod.asking_since = pod.now
@@ -132,13 +131,9 @@ class World(Network):
             pod.asked_until = NEVER
             standings = [answer for answer in pod.asked.values() if answer]
             silent = frozenset(index for index, answer in pod.asked.items() if answer is None)
-            pod.silent = {
-                index: pod.silent.get(index, pod.now)
-                for index in {*pod.silent, *silent}
-                if index in silent or index not in pod.asked
-            }
             if pod.asks_all:
-                since = max((pod.silent[index] for index in silent), default=NEVER)
+                came_at = [pod.standing_came_at.get(index, NEVER) for index in silent]
+                since = max([pod.asking_since, *came_at])
                 pod.answers = Answers(tuple(standings), silent, since)
         election = pod.election
         if election is None:
@@ -188,11 +183,12 @@ class World(Network):
     def lead(self, pod: Pod, epoch: int, *, is_last_save: bool = False) -> None:
         life = self.leaders.setdefault(epoch, pod.life)
         assert life == pod.life, f"two pods coordinate in epoch {epoch}"
-        view = succession.inherited(pod.knowledge(), pod.kept, epoch, 1, len(self.pods))
+        leader = Leader(pod.index, pod.life, "here", epoch, is_last_save)
+        view = succession.inherited(pod.knowledge(), pod.kept, leader, 1, len(self.pods))
         pod.view = replace(view, started_at=pod.now, changed_at=pod.now)
         pod.reported_epoch = epoch
         pod.election = None
-        pod.set_leader(Leader(pod.index, pod.life, "here", epoch, is_last_save))
+        pod.set_leader(leader)
         for index in {0, *pod.record.members, *pod.record.electors} - {pod.index}:
             self.exchange(pod, index)
 

@@ -88,13 +88,14 @@ def test_pods_that_end_without_a_coordinator_save_under_the_first_of_them(
 
 def test_whoever_saves_last_does_not_wait_for_those_that_have_not_answered() -> None:
     replaced = replace(ending(3), life="new")
-    view = succession.inherited(stopped(replaced), CoordinatorState(), 9, smallest=1, largest=4)
+    known = stopped(replaced)
+    view = succession.inherited(known, CoordinatorState(), LAST_SAVE, smallest=1, largest=4)
     assert view.gone == {"a", "b", "d"}
 
 
-def test_an_elected_coordinator_waits_for_the_reports_of_all() -> None:
-    known = stopped(answers=None)
-    assert not succession.inherited(known, CoordinatorState(), 9, smallest=1, largest=4).gone
+def test_another_coordinator_waits_for_the_reports_of_all() -> None:
+    view = succession.inherited(stopped(), CoordinatorState(), LEADER, smallest=1, largest=4)
+    assert not view.gone
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,12 @@ def test_a_last_save_takes_no_pod_away_from_training(
     [
         pytest.param(stopped(), True, id="a member that ends"),
         pytest.param(stopped(asking_since=NOW - 0.5), False, id="while the members may elect"),
-        pytest.param(stopped(leaving=False), False, id="a member that stays"),
+        pytest.param(
+            stopped(leaving=False, asking_since=NOW - 1),
+            False,
+            id="a member that stays, while the members may elect",
+        ),
+        pytest.param(stopped(leaving=False), True, id="a member that stays"),
         pytest.param(stopped(life="restarted"), False, id="one that has no state"),
         pytest.param(stopped(index=0, leaving=False), True, id="pod 0"),
         pytest.param(stopped(leads=True), False, id="a coordinator asks those that it misses"),

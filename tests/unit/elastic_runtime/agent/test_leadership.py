@@ -7,9 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from elastic_runtime.agent import peers
 from elastic_runtime.agent.agent import Agent
 from elastic_runtime.agent.coordination import Leader, Standing
+from elastic_runtime.agent.peers import Peer, Silence
+from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.succession import TERM
 from elastic_runtime.messages import Record
 from tests.fakes.agents import HOST, agent, listening
@@ -107,6 +111,26 @@ async def test_half_of_the_members_save_under_the_first_of_them_when_they_end() 
         assert leader.leadership.leader
         assert leader.leadership.leader.is_last_save
         assert leader.pool.record.members == (2, 3)
+
+
+async def test_a_silent_pod_is_waited_for_since_its_last_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with members(0, 1) as pods:
+        ending, other = (pod.leadership for pod in pods)
+        pods[0].pool.state.leaving = True
+        await until(lambda: bool(ending._answers and ending._answers.standings))
+        answered_at = ending._clock()
+        exchange = peers.exchange
+
+        async def silent(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:
+            is_cut = peer.index == other.settings.index
+            return Silence.UNKNOWN if is_cut else await exchange(settings, peer, own)
+
+        monkeypatch.setattr(peers, "exchange", silent)
+        await until(lambda: bool(ending._answers and ending._answers.silent))
+        assert ending._answers
+        assert answered_at - 2 < ending._answers.silent_since <= ending._clock()
 
 
 async def test_a_coordinator_that_trains_obeys_no_pod_that_saves_and_ends() -> None:

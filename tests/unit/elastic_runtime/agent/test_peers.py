@@ -10,7 +10,7 @@ from elastic_runtime import json_codec
 from elastic_runtime.agent import peers
 from elastic_runtime.agent.control_client import Refused
 from elastic_runtime.agent.coordination import Standing
-from elastic_runtime.agent.peers import Peer, Silence, Silences
+from elastic_runtime.agent.peers import Peer, Silence, Unnamed
 from tests.fakes.agents import pod_settings
 
 ADDRESS = "10.0.0.3"
@@ -64,12 +64,13 @@ async def test_a_pod_whose_address_nobody_knows_is_asked_by_its_name(
     assert await exchange(monkeypatch, {NAME: by_name}, "test-3.localhost:1") == answer
 
 
+@pytest.mark.parametrize("address", [f"{ADDRESS}:1", "test-3.none.invalid:1"])
 async def test_without_the_service_no_pod_has_a_name_and_none_is_absent_for_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     """Members may delete it."""
     answers: dict[str, object] = {ADDRESS: SILENT, NAME: NO_NAME}
-    answer = await exchange(monkeypatch, answers, f"{ADDRESS}:1", service="none.invalid")
+    answer = await exchange(monkeypatch, answers, address, service="none.invalid")
     assert answer is Silence.UNKNOWN
 
 
@@ -93,32 +94,18 @@ async def exchange(
 
 
 def test_a_pod_without_a_name_is_absent_when_it_has_had_none_for_long() -> None:
-    silences = Silences(20)
+    unnamed = Unnamed(20)
     answers = {0: Silence.UNKNOWN, 19: Silence.UNKNOWN, 20: Silence.ABSENT, 90: Silence.ABSENT}
-    assert {now: silences.settle(3, Silence.UNNAMED, now) for now in answers} == answers
-    assert silences.settle(2, Silence.UNNAMED, 90) is Silence.UNKNOWN, "each by itself"
+    assert {now: unnamed.settle(3, Silence.UNNAMED, now) for now in answers} == answers
+    assert unnamed.settle(2, Silence.UNNAMED, 90) is Silence.UNKNOWN, "each by itself"
 
 
 def test_a_name_that_was_there_in_between_begins_the_time_again() -> None:
-    silences = Silences(20)
-    silences.settle(3, Silence.UNNAMED, 0)
-    assert silences.settle(3, Silence.UNKNOWN, 10) is Silence.UNKNOWN
-    assert silences.settle(3, Silence.UNNAMED, 25) is Silence.UNKNOWN
-    assert silences.settle(3, OTHER, 30) is OTHER
-    silences.settle(3, Silence.UNNAMED, 40)
-    silences.clear()
-    assert silences.settle(3, Silence.UNNAMED, 70) is Silence.UNKNOWN
-
-
-def test_silence_lasts_until_a_pod_answers_or_certainly_does_not_run() -> None:
-    silences = Silences(20)
-    for index, now in ((1, 10), (2, 12), (1, 15), (3, 16)):
-        silences.settle(index, Silence.UNKNOWN, now)
-    assert silences.began({1}) == 10
-    assert silences.began({1, 2}) == 12
-    assert silences.began({}) < 0, "nobody is silent"
-    silences.settle(1, OTHER, 20)
-    silences.settle(2, Silence.ABSENT, 20)
-    silences.settle(1, Silence.UNKNOWN, 21)
-    silences.settle(2, Silence.UNNAMED, 22)
-    assert (silences.began({1}), silences.began({2})) == (21, 22)
+    unnamed = Unnamed(20)
+    unnamed.settle(3, Silence.UNNAMED, 0)
+    assert unnamed.settle(3, Silence.UNKNOWN, 10) is Silence.UNKNOWN
+    assert unnamed.settle(3, Silence.UNNAMED, 25) is Silence.UNKNOWN
+    assert unnamed.settle(3, OTHER, 30) is OTHER
+    unnamed.settle(3, Silence.UNNAMED, 40)
+    unnamed.clear()
+    assert unnamed.settle(3, Silence.UNNAMED, 70) is Silence.UNKNOWN

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent import peers
+from elastic_runtime.agent import peers, settings
 from elastic_runtime.agent.hang_detection import Patience
 from elastic_runtime.agent.settings import LOCAL_HOST_ENV, from_environment, whole_name
 
@@ -106,6 +106,10 @@ def test_missing_variable_or_key_is_named(env: dict[str, str], tmp_path: Path) -
         pytest.param("search other.svc.cluster.local\n", "peers", id="of another namespace"),
         pytest.param("# no search list\n\nnameserver 10.0.0.1\n", "peers", id="no search list"),
         pytest.param("", "peers", id="no file"),
+        pytest.param("# old team.svc.cluster.local\n", "peers", id="a comment"),
+        pytest.param(
+            "search team.svc.old\nsearch team.svc.new\n", "peers.team.svc.new.", id="two lines"
+        ),
     ],
 )
 def test_the_service_is_asked_for_by_its_whole_name(resolver: str, name: str) -> None:
@@ -116,12 +120,15 @@ def test_without_its_namespace_a_pod_does_not_know_the_whole_name() -> None:
     assert whole_name("peers", "", "search .svc.cluster.local\n") == "peers"
 
 
-def test_other_pods_are_found_by_the_whole_name(env: dict[str, str], tmp_path: Path) -> None:
+def test_other_pods_are_found_by_the_whole_name(
+    env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     resolver = tmp_path / "resolv.conf"
+    monkeypatch.setattr(settings, "RESOLVER", resolver)
+    assert from_environment(env).first_host == "train-0.train-peers", "there is no such file"
     resolver.write_text("search team.svc.cluster.local svc.cluster.local\n")
     env |= {contract.NAMESPACE_ENV: "team", contract.INDEX_ENV: "1"}
-    pod = from_environment(env, resolver)
+    pod = from_environment(env)
     assert pod.first_host == "train-0.train-peers.team.svc.cluster.local."
     port = contract.PORT
     assert peers.find(pod, 3).address == f"train-3.train-peers.team.svc.cluster.local.:{port}"
-    assert from_environment(env, tmp_path / "none").first_host == "train-0.train-peers"

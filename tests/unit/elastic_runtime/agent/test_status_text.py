@@ -53,7 +53,7 @@ THREE = [member(index) for index in range(3)]
         pytest.param(
             State.STARTING,
             view(member(3)),
-            "waiting for 1 of pods 0, 1",
+            "waiting for 1 of pods 0, 1, or others",
             id="start: a later one is ready",
         ),
         pytest.param(
@@ -75,9 +75,15 @@ THREE = [member(index) for index in range(3)]
             id="start: the base of a surplus is not whole",
         ),
         pytest.param(
+            State.STARTING,
+            replace(view(member(2)), base=2),
+            "waiting for pods 0, 1",
+            id="start: the base of a surplus is not there",
+        ),
+        pytest.param(
             State.RESIZING,
             view(member(2), size=0),
-            "starting from the newest checkpoint: waiting for 1 of pods 0, 1",
+            "starting from the newest checkpoint: waiting for 1 of pods 0, 1, or others",
             id="start: no pod has the state any more",
         ),
         pytest.param(

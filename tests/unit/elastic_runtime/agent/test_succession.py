@@ -206,10 +206,14 @@ def test_the_table_has_every_reason() -> None:
     assert all(reason.sentence in table for reason in Reason)
 
 
+LEADER = Leader(1, "b", "10.0.0.2:1", 9)
+
+
 def test_a_coordinator_begins_with_what_its_agent_knows() -> None:
     kept = CoordinatorState(wanted=3, cession="c", ordered_at=7.0)
-    view = succession.inherited(member(1), kept, 9, smallest=1, largest=6)
+    view = succession.inherited(member(1), kept, LEADER, smallest=1, largest=6, base=2)
     assert (view.record, view.epoch, view.heard) == (RECORD, 9, RECORD.order)
+    assert (view.smallest, view.base) == (1, 2)
     assert (view.wanted, view.cession, view.ordered_at) == (3, "c", 7.0)
     assert view.astray == {0, 2, 3, 4, 5}, "they may follow another until they report"
 
@@ -217,7 +221,7 @@ def test_a_coordinator_begins_with_what_its_agent_knows() -> None:
 def test_a_coordinator_does_not_continue_an_older_record_than_others_know() -> None:
     newer = replace(standing(2), generation=4)
     view = succession.inherited(
-        member(0, answers=Answers((newer,))), CoordinatorState(), 9, smallest=1, largest=4
+        member(0, answers=Answers((newer,))), CoordinatorState(), LEADER, smallest=1, largest=4
     )
     assert (view.record, view.heard) == (Record(), (1, 4))
 
