@@ -141,8 +141,9 @@ class Training:
 
         return probe
 
-    def check_undisturbed(self) -> None:
-        """Nobody evicted the job, its Job counts no failure, and no step or sample is lost."""
+    def check_undisturbed(self, repeated: int = 0) -> None:
+        """Nobody evicted the job, its Job counts no failure, no sample is lost, and at most so many
+        steps were done twice."""
         job = self.cluster.kubectl_json("get", "job", "-n", self.namespace, self.job)
         assert not job["status"].get("failed"), "no failure of the script"
         for workload in self.cluster.kubectl_json("get", "workloads", "-n", self.namespace)[
@@ -150,10 +151,11 @@ class Training:
         ]:
             evicted = condition(workload.get("status", {}).get("conditions", []), "Evicted")
             assert evicted is None, workload["metadata"]["name"]
-        self.check_nothing_lost()
+        self.check_nothing_lost(repeated)
 
-    def check_nothing_lost(self) -> int:
-        """No step is lost, and every sample is used once. Returns the number of steps."""
+    def check_nothing_lost(self, repeated: int = 0) -> int:
+        """No sample is lost, and at most so many steps were done twice. Returns the number of
+        steps."""
         steps = self.steps()
         run = self.journal("run.json")[0]
         samples = self.journal(SAMPLES)
@@ -168,8 +170,9 @@ class Training:
             micro_batch_size = 1
             dataset_size = sys.maxsize
         counts = account(steps, samples, run["micro_batches"], micro_batch_size, dataset_size)
-        lost = (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice)
-        assert lost == (0, 0, 0), f"{counts}"
+        assert not counts.samples_lost, f"{counts}"
+        assert counts.steps_lost <= repeated, f"{counts}"
+        assert repeated or not counts.samples_seen_twice, f"{counts}"
         return counts.steps
 
 
