@@ -172,7 +172,7 @@ class Leadership:
         return await asyncio.gather(*map(exchange, asked))
 
     async def _ask(self, since: float) -> None:
-        """Ask whom others follow, as since then, and take in what they answer."""
+        """Ask whom others follow, and take it in. `since`: when this pod began to ask."""
         asks_all = succession.asks_all(self.knowledge(), self._clock(), self.client.limits)
         asked = self._peers_to_ask(asks_all=asks_all)
         answers = await self._exchange(asked)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from elastic_runtime.agent.absentees import is_majority
-from elastic_runtime.agent.coordination import Ballot, Candidacy, CoordinatorState, Leader
+from elastic_runtime.agent.coordination import Ballot, Candidacy, CoordinatorState, Leader, Standing
 from elastic_runtime.agent.knowledge import (
     NEVER,
     Answers,
@@ -105,8 +105,13 @@ def plan(known: Knowledge, now: float, limits: Limits) -> Reason:
 def is_left_out(known: Knowledge, now: float, limits: Limits) -> bool:
     """Whether this pod is no member, and has looked for a coordinator for longer than a cut link is
     waited for."""
-    has_asked = known.asking_since != NEVER and now - known.asking_since >= limits.cut_off_s
+    has_asked = _has_asked_for(limits.cut_off_s, known, now)
     return has_asked and plan(known, now, limits) is Reason.OUTSIDE
+
+
+def _has_asked_for(seconds: float, known: Knowledge, now: float) -> bool:
+    """Whether this pod has asked others for a coordinator for so long."""
+    return known.asking_since != NEVER and now - known.asking_since >= seconds
 
 
 def asks_all(known: Knowledge, now: float, limits: Limits) -> bool:
@@ -117,8 +122,8 @@ def asks_all(known: Knowledge, now: float, limits: Limits) -> bool:
     if known.index == 0:
         return True
     election_s = limits.election_s if known.leaving else limits.gather_s
-    is_over = known.asking_since != NEVER and now - known.asking_since >= election_s
-    return is_over and is_voter(known.record, known.index, known.life)
+    has_waited = _has_asked_for(election_s, known, now)
+    return has_waited and is_voter(known.record, known.index, known.life)
 
 
 def may_follow(known: Knowledge, leader: Leader, now: float, limits: Limits) -> bool:
@@ -149,12 +154,11 @@ def _saves_last(known: Knowledge, now: float, limits: Limits) -> bool:
         return False
     if answers.silent and now - answers.silent_since < limits.cut_off_s:
         return False
-    standings = [standing_of(known), *answers.standings]
-    newest = [standing for standing in standings if standing.order == known.record.order]
+    newest = _newest(known, answers)
     members = [standing for standing in newest if standing.is_member or standing.is_elector]
     return (
-        max(standing.order for standing in standings) == known.record.order
-        and not any(standing.leader for standing in standings)
+        newest[0].order == known.record.order
+        and not any(standing.leader for standing in answers.standings)
         and all(standing.leaving for standing in members)
         and known.index == min(standing.index for standing in members)
         and not may_elect(newest)
@@ -167,15 +171,22 @@ def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
     answers = known.answers
     if answers is None:
         return Reason.NOT_ASKED
-    standings = [standing_of(known), *answers.standings]
-    newest = max(standing.order for standing in standings)
-    if may_elect([standing for standing in standings if standing.order == newest]):
+    newest = _newest(known, answers)
+    if may_elect(newest):
         return Reason.MEMBERS_ELECT
+    has_begun = newest[0].generation > 0
     # A majority that trains behind a cut link must not lose its steps to the few on this side.
-    silent_s = limits.abandoned_s if newest[1] else limits.cut_off_s
+    silent_s = limits.abandoned_s if has_begun else limits.cut_off_s
     if answers.silent and now - answers.silent_since < silent_s:
         return Reason.PODS_SILENT
-    return Reason.NO_MAJORITY if newest[1] else Reason.FIRST
+    return Reason.NO_MAJORITY if has_begun else Reason.FIRST
+
+
+def _newest(known: Knowledge, answers: Answers) -> list[Standing]:
+    """Of this pod and of those that answered: the standings that have the newest record."""
+    standings = [standing_of(known), *answers.standings]
+    newest = max(standing.order for standing in standings)
+    return [standing for standing in standings if standing.order == newest]
 
 
 def inherited(
@@ -192,7 +203,7 @@ def inherited(
     wait for those that have not answered.
     """
     answers = known.answers or Answers()
-    newest = max([known.record.order, *(standing.order for standing in answers.standings)])
+    newest = _newest(known, answers)[0].order
     answered = {known.life, *(standing.life for standing in answers.standings)}
     voting = {life for lives in voters(known.record) for life in lives.values() if life}
     return View(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cede.api import names
-from tests.e2e.training import INDEX, Training
+from tests.e2e.training import Training, index_of
 from tests.harness.local_cluster import agent_pid, cluster_pid
 
 # the fixture of tests/conftest.py
@@ -101,7 +101,7 @@ class ClusterFaults:
     @contextmanager
     def _pod(self) -> Iterator[int]:
         """The index of a pod that may fail now, pod 0 as often as the others together."""
-        indexes = [int(pod["metadata"]["labels"][INDEX]) for pod in self._gpt.pods()]
+        indexes = [index_of(pod) for pod in self._gpt.pods()]
         holders = self._gpt.last_step().pods.intersection(indexes)
         is_early = time.monotonic() < self._recovered_at
         if len(indexes) < LEAST_PODS or len(holders) < LEAST_HOLDERS or is_early:
@@ -166,7 +166,7 @@ class ClusterFaults:
         elsewhere = [
             pod
             for pod in self._gpt.pods()
-            if pod["spec"]["nodeName"] != NODE and int(pod["metadata"]["labels"][INDEX]) in holders
+            if pod["spec"]["nodeName"] != NODE and index_of(pod) in holders
         ]
         if not elsewhere or time.monotonic() < self._recovered_at:
             raise Skipped

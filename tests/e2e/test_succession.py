@@ -20,7 +20,7 @@ import yaml
 from deploy.demo.figures import merged
 from deploy.demo.kubectl import parse_lines
 from elastic_runtime.agent.succession import Reason
-from tests.e2e.training import INDEX, SAMPLES, Training
+from tests.e2e.training import SAMPLES, Training, index_of
 from tests.harness.local_cluster import agent_pid
 from tests.marks import HAS_LONG_FAULTS, LONG_FAULTS
 from tests.paths import TREE
@@ -87,7 +87,7 @@ def coordinator(cluster: Cluster) -> int:
     for pod in gpt(cluster).pods():
         output = cluster.kubectl("logs", "-n", "research", pod["metadata"]["name"])
         leads = [line["epoch"] for line in parse_lines(output) if line.get("message") == "leads"]
-        epochs[int(pod["metadata"]["labels"][INDEX])] = max(leads, default=0)
+        epochs[index_of(pod)] = max(leads, default=0)
     return max(epochs, key=epochs.__getitem__)
 
 
@@ -145,6 +145,15 @@ def move_to_n1(cluster: Cluster, *indices: int) -> None:
     with cordoned(cluster, "n2"):
         cluster.kubectl("delete", "pods", "-n", "research", *pods, "--wait=false")
         cluster.until(lambda: nodes(cluster)[:2] == ["n1", "n1"], "others in their places", 60)
+
+
+def spread_by_halves(cluster: Cluster) -> None:
+    """Afterwards the coordinator and another pod are on n1, and the other two on n2."""
+    before = gpt(cluster).last_step().step
+    move_to_n1(cluster, 1)
+    cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 60)
+    assert nodes(cluster) == ["n1", "n1", "n2", "n2"]
+    assert coordinator(cluster) == 0
 
 
 def cut_off(cluster: Cluster, node: str) -> None:
@@ -209,11 +218,7 @@ def test_half_of_the_pods_wait_when_the_others_are_lost_with_the_coordinator(
     cluster: Cluster, trained: None
 ) -> None:
     """They cannot elect another one, and train on when pod 0 is replaced."""
-    before = gpt(cluster).last_step().step
-    move_to_n1(cluster, 1)
-    cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 60)
-    assert nodes(cluster) == ["n1", "n1", "n2", "n2"]
-    assert coordinator(cluster) == 0
+    spread_by_halves(cluster)
     with fault(cluster, MINORITY_S):
         turn_off(cluster, "n1")
     assert coordinator(cluster) == 0
@@ -230,10 +235,7 @@ def test_pods_that_end_without_half_of_the_job_and_its_coordinator_save(
     cluster: Cluster, trained: None
 ) -> None:
     """Two of four are left, which can elect nobody, and are deleted. Nobody has the state then."""
-    before = gpt(cluster).last_step().step
-    move_to_n1(cluster, 1)
-    cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 60)
-    assert coordinator(cluster) == 0
+    spread_by_halves(cluster)
     left = {gpt(cluster).pod_of(index) for index in (2, 3)}
     cluster.fail("n1")
     try:

@@ -17,6 +17,11 @@ SAMPLES = "samples-*.jsonl"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
+def index_of(pod: Any) -> int:
+    """The pod's completion index."""
+    return int(pod["metadata"]["labels"][INDEX])
+
+
 @dataclass(frozen=True)
 class LastStep:
     # 0 if none was done
@@ -37,13 +42,15 @@ class Training:
 
     def pods(self, phase: str = "Running") -> list[Any]:
         """The Job's pods in this phase that are not being deleted."""
-        selector = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
-        items = self.cluster.kubectl_json("get", "pods", *selector)["items"]
         return [
             pod
-            for pod in items
+            for pod in self._all_pods()
             if pod["status"].get("phase") == phase and "deletionTimestamp" not in pod["metadata"]
         ]
+
+    def _all_pods(self) -> list[Any]:
+        selector = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
+        return list(self.cluster.kubectl_json("get", "pods", *selector)["items"])
 
     def pod_of(self, index: int) -> str:
         """The name of the running pod with this index. Raises AssertionError if there is none."""
@@ -60,7 +67,7 @@ class Training:
 
     def _running(self, index: int) -> Any:
         for pod in self.pods():
-            if pod["metadata"]["labels"][INDEX] == str(index):
+            if index_of(pod) == index:
                 return pod
         raise AssertionError(f"{self.job} has no running pod of index {index}")
 
@@ -93,7 +100,9 @@ class Training:
         folder = Path(self.cluster.kubeconfig).parent / "shared" / self.uid()
         by_pod = dict[int, Step]()
         for path in folder.glob(STEPS):
-            if lines := parse_lines(path.read_text()):
+            # the last one may not be whole yet
+            ends = path.read_text().splitlines()[-2:]
+            if lines := parse_lines("\n".join(ends)):
                 by_pod[int(path.stem.split("-")[1])] = Step.read(lines[-1])
         if not by_pod:
             return LastStep()
@@ -106,8 +115,6 @@ class Training:
     def why_it_stands(self) -> dict[str, Any]:
         """What its Workload, its pods and their agents say."""
         workloads = self.cluster.kubectl_json("get", "workloads", "-n", self.namespace)["items"]
-        selector = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
-        pods = self.cluster.kubectl_json("get", "pods", *selector)["items"]
         return {
             "workload": {
                 condition["type"]: f"{condition['status']}: {condition['message']}"
@@ -115,7 +122,7 @@ class Training:
                 if workload["metadata"]["name"].startswith(f"job-{self.job}-")
                 for condition in workload.get("status", {}).get("conditions", [])
             },
-            "pods": {pod["metadata"]["name"]: self._describe(pod) for pod in pods},
+            "pods": {pod["metadata"]["name"]: self._describe(pod) for pod in self._all_pods()},
         }
 
     def _describe(self, pod: Any) -> dict[str, Any]:
