@@ -111,7 +111,7 @@ test-integrations: setup-python  ## elastic_runtime beside transformers, lightni
 		'transformers==5.23.0' 'accelerate==1.15.0' 'lightning==2.6.6' 'diffusers==0.42.1' \
 		'peft==0.21.2' 'webdataset==1.0.2' 'torchdata==0.11.0' 'datasets==5.2.0' \
 		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
-	@$(INTEGRATIONS)/bin/python -m pytest -q tests/frameworks
+	@$(INTEGRATIONS)/bin/python -m pytest -q --durations=15 tests/frameworks
 
 bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on a quiet machine
 	@$(PYTHON_) -m tests.bench.webhook

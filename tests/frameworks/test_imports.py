@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import Job
+from tests.marks import in_long
 from tests.paths import TREE
 
 IMPORTS = {
@@ -73,7 +74,9 @@ def run(script: str) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, cwd=TREE)
 
 
-@pytest.mark.parametrize("package", IMPORTS)
+@pytest.mark.parametrize(
+    "package", ["transformers", "lightning", *in_long("accelerate", "diffusers", "peft")]
+)
 def test_a_framework_can_be_imported_after_us(package: str) -> None:
     run("\n".join([OURS, IMPORTS[package], CHECK]))
 

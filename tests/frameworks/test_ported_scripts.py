@@ -19,6 +19,7 @@ from tests.harness.ported_scripts import (
     losses,
     write_slow_data,
 )
+from tests.marks import in_long
 from tests.paths import TREE
 
 PACKAGES = {
@@ -60,7 +61,9 @@ def plain_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     not all(find_spec(package) for package in PACKAGES.values()),
     reason="run make test-integrations",
 )
-@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize(
+    "name", ["with_lightning", "web_shards", *in_long("with_accelerate", "stateful_loader")]
+)
 def test_resizes_and_a_lost_worker_change_no_loss(
     tmp_path: Path, plain_runs: Path, name: str
 ) -> None:

@@ -45,7 +45,8 @@ def mean_loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> torc
     ("changes", "named"),
     [
         pytest.param({}, {}, id="tokens of the whole batch"),
-        pytest.param({"bf16": True}, {}, id="bfloat16"),
+        # Adam, the default, makes a whole step of the rounding of a gradient near zero.
+        pytest.param({"bf16": True, "optim": "sgd", "learning_rate": 1.0}, {}, id="bfloat16"),
         pytest.param({"max_grad_norm": 0.0, "logging_steps": 3}, {}, id="not clipped"),
         pytest.param(
             {"eval_strategy": "epoch", "logging_strategy": "epoch", "save_strategy": "epoch"},
