@@ -13,11 +13,11 @@ from typing import Any
 
 from cede.api import names
 from tests.e2e.training import Training, index_of
-from tests.harness.local_cluster import agent_pid, cluster_pid
+from tests.harness.local_cluster import agent_pid, cluster_pid, local_paths
 
 # the fixture of tests/conftest.py
 Cluster = Any
-NODE = "n2"
+NODES = ("n1", "n2")
 CONTROLLERS = {
     names.SCHEDULER: ("python", "-m", "scheduler"),
     names.WEBHOOK: ("python", "-m", "webhook"),
@@ -60,6 +60,7 @@ class ClusterFaults:
             "control plane frozen": (self.freeze_daemon, 3),
             "key replaced": (self.replace_key, 1),
             "node cut off": (self.cut_node, 2),
+            "node frozen": (self.freeze_node, 1),
             "node without power": (self.fail_node, 1),
         }
 
@@ -111,7 +112,11 @@ class ClusterFaults:
 
     # --- controllers ------------------------------------------------------------------------------
     def kill_controller(self) -> str:
+        """As a crash, with its lease held; or as an eviction, in which it may give the lease up."""
         name = self._chance.choice(list(CONTROLLERS))
+        if self._chance.random() < 0.5:
+            os.kill(cluster_pid(*CONTROLLERS[name]), signal.SIGKILL)
+            return f"{name}, at once"
         namespace = "kueue-system" if name == "kueue" else names.SYSTEM_NAMESPACE
         selector = f"app.kubernetes.io/name={name}"
         force = ("--grace-period=0", "--force")
@@ -153,27 +158,36 @@ class ClusterFaults:
     # --- nodes ------------------------------------------------------------------------------------
     def cut_node(self) -> str:
         """Its network, for some seconds: fewer than Kubernetes needs to give it up."""
-        self._cluster.cut(NODE)
+        node = self._chance.choice(NODES)
+        self._cluster.cut(node)
         try:
             time.sleep(self._chance.uniform(1, 10))
         finally:
-            self._cluster.heal(NODE)
-        return NODE
+            self._cluster.heal(node)
+        return node
+
+    def freeze_node(self) -> str:
+        """Its kubelet, up to longer than Kubernetes needs to give it up: its pods run on."""
+        node = self._chance.choice(NODES)
+        config = local_paths().run / node / "kubelet.json"
+        self._freeze(cluster_pid("kubelet", "--config", str(config)), 25)
+        return node
 
     def fail_node(self) -> str:
         """For longer than Kubernetes needs to give it up."""
+        node = self._chance.choice(NODES)
         holders = self._gpt.last_step().pods
         elsewhere = [
             pod
             for pod in self._gpt.pods()
-            if pod["spec"]["nodeName"] != NODE and index_of(pod) in holders
+            if pod["spec"]["nodeName"] != node and index_of(pod) in holders
         ]
         if not elsewhere or time.monotonic() < self._recovered_at:
             raise Skipped
-        self._cluster.fail(NODE)
+        self._cluster.fail(node)
         try:
             time.sleep(self._chance.uniform(15, 40))
         finally:
-            self._cluster.join(NODE)
+            self._cluster.join(node)
         self._recovered_at = time.monotonic() + RECOVERY_S
-        return NODE
+        return node

@@ -19,19 +19,23 @@ import yaml
 from cede.api import names
 from cede.api.objects import Json, condition
 from tests.e2e.cluster_faults import ClusterFaults, Skipped
-from tests.e2e.trading_promises import (
-    ACCELERATORS,
-    Watch,
+from tests.e2e.trading_picture import (
+    Picture,
     admitted_when_set_aside,
-    cessions,
+    events,
     evictions,
     inactive,
+    look,
+    message_of,
     open_cessions,
+    phase_of,
     reserved,
+    running,
     stopped_in_vain,
     stopped_jobs,
     strict_queues,
 )
+from tests.e2e.trading_promises import ACCELERATORS, Watch
 from tests.e2e.training import Training
 from tests.paths import TREE
 
@@ -46,7 +50,13 @@ EXAMPLES = TREE / "examples"
 TEAMS = ("vision", "research")
 CLASSES = ("inference", "training", "sweep")
 USERS_SHARE = 0.55
-"""Of what happens; the rest are faults."""
+"""Of what happens in a storm; the rest are faults."""
+STORM_S = 300
+CALM_S = 120
+"""After each storm nothing fails for so long: longer than a recovery and the patience of any
+promise."""
+LONG_S = 3000
+"""In so long every fault happens, and Cessions are completed."""
 API_SERVER_S = 120
 """After a fault, until it answers."""
 PROGRESS_S = 30
@@ -65,7 +75,7 @@ class Trade:
         self.cluster = cluster
         self.gpt = gpt
         self.chance = random.Random(SEED)  # noqa: S311
-        self.watch = Watch(cluster)
+        self.watch = Watch()
         self.faults = ClusterFaults(cluster, gpt, self.chance).all()
         self.done = Counter[str]()
         self._submitted = 0
@@ -74,16 +84,37 @@ class Trade:
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            happens = self.act_as_user if self.chance.random() < USERS_SHARE else self.fail
+            self._trade(min(end, time.monotonic() + STORM_S), USERS_SHARE)
+            check_progress(self.cluster, self.gpt)
+            before = running(self._look())
+            self._trade(min(end, time.monotonic() + CALM_S), 1.0)
+            if time.monotonic() < end:
+                self._check_all_ran(before)
+
+    def _trade(self, end: float, users_share: float) -> None:
+        while time.monotonic() < end:
+            happens = self.act_as_user if self.chance.random() < users_share else self.fail
             try:
                 happens()
             except AssertionError as error:
                 # a command may meet the fault before it
                 self.note("refused", reason=str(error)[-200:])
-            self.cluster.until(self.watch.check, "the API server to answer", API_SERVER_S)
+            self.watch.check(self._look())
             with suppress(AssertionError):
                 self.note_standstill()
             time.sleep(self.chance.uniform(1, 6))
+
+    def _look(self) -> Picture:
+        picture: Picture = self.cluster.until(
+            lambda: look(self.cluster), "the API server to answer", API_SERVER_S
+        )
+        return picture
+
+    def _check_all_ran(self, before: dict[str, str]) -> None:
+        """Every small job that ran when the calm began has ended, or was stopped since."""
+        still = before.items() & running(self._look()).items()
+        stuck = [name for name, _ in still if not name.startswith("job-gpt-")]
+        assert not stuck, f"run for {CALM_S} s, and take 25 s: {stuck}"
 
     def note_standstill(self) -> None:
         """For whoever reads the report: why the elastic job has made no step for long."""
@@ -100,14 +131,18 @@ class Trade:
         names_of_faults = list(self.faults)
         weights = [weight for _, weight in self.faults.values()]
         [name] = self.chance.choices(names_of_faults, weights)
+        began = time.time()
+        happened = name
         try:
-            with self.watch.fault():
-                began = time.time()
-                what = self.faults[name][0]()
+            what = self.faults[name][0]()
         except Skipped:
             self.done[f"skipped: {name}"] += 1
-        else:
-            self.note(name, what=what, seconds=round(time.time() - began, 1))
+            return
+        except AssertionError as error:
+            # it may have failed half-way
+            happened, what = f"refused: {name}", str(error)[-200:]
+        self.watch.disturbances.add(name, began, time.time())
+        self.note(happened, what=what, seconds=round(time.time() - began, 1))
 
     def note(self, happened: str, **facts: object) -> None:
         self.done[happened] += 1
@@ -133,13 +168,13 @@ class Trade:
         return f"{team}/{job['metadata']['name']}, {pods} pods, {labels[names.PRIORITY_CLASS]}"
 
     def delete(self) -> str:
-        """One of the jobs, wherever it is."""
-        listing = self.cluster.kubectl("get", "jobs", "-n", "vision", "-o", "name").split()
-        if not listing:
+        """One of the small jobs of a team."""
+        team = self.chance.choice(TEAMS)
+        if not (listing := small_jobs(self.cluster, team)):
             return "none"
         job = self.chance.choice(listing)
-        self.cluster.kubectl("delete", "-n", "vision", job, "--wait=false")
-        return str(job)
+        self.cluster.kubectl("delete", "-n", team, job, "--wait=false")
+        return f"{team}/{job}"
 
 
 def report(happened: str, **facts: object) -> None:
@@ -169,38 +204,46 @@ def gpt(cluster: Cluster) -> Iterator[Training]:
 
 def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: Training) -> None:
     # Of whoever used this cluster before.
-    earlier = evictions(cluster)
+    earlier = evictions(events(cluster))
     trade = Trade(cluster, gpt)
     report("begins", seed=SEED, seconds=SECONDS)
     trade.run(SECONDS)
-    check_progress(cluster, gpt)
     for team in TEAMS:
-        small = cluster.kubectl("get", "jobs", "-n", team, "-o", "name").split()
-        others = [job for job in small if not job.endswith("/gpt")]
-        if others:
+        if others := small_jobs(cluster, team):
             cluster.kubectl("delete", "-n", team, *others, "--wait=true", "--timeout=120s")
     cluster.until(gpt.trains_on(8), "research to train on 8 again", QUIET_S)
-    cluster.until(lambda: not open_cessions(cluster), "every Cession to end", 60)
-    cluster.until(lambda: not strict_queues(cluster), "every queue to be BestEffortFIFO", 60)
-    summary = f"{dict(trade.done)}, {len(cessions(cluster))} Cessions, {dict(evictions(cluster))}"
+    cluster.until(lambda: not open_cessions(look(cluster)), "every Cession to end", 60)
+    cluster.until(lambda: not strict_queues(look(cluster)), "all queues to be BestEffortFIFO", 60)
+    picture = look(cluster)
+    phases = Counter(map(phase_of, picture.cessions))
+    evicted = evictions(events(cluster))
+    summary = f"{dict(trade.done)}, Cessions: {dict(phases)}, {dict(evicted)}"
     print(summary)
-    report("summary", done=trade.done, cessions=phases(cluster))
-    assert reserved(cluster) <= ACCELERATORS, summary
-    assert not inactive(cluster), summary
-    unexplained = [record for record in stopped_in_vain(cluster) if not record["why"]]
-    report("stopped in vain", cessions=stopped_in_vain(cluster))
-    assert not unexplained, unexplained
-    stops = Counter(job for cession in cessions(cluster) for job in stopped_jobs(cession))
-    stops += admitted_when_set_aside(cluster)
+    report("summary", done=trade.done, cessions=phases)
+    in_vain = {c["metadata"]["name"]: message_of(c) for c in stopped_in_vain(picture)}
+    report("stopped in vain", cessions=in_vain)
+    assert reserved(picture) <= ACCELERATORS, summary
+    assert not inactive(picture), summary
+    assert not trade.watch.unexplained_stops(picture)
+    stops = Counter(job for cession in picture.cessions for job in stopped_jobs(cession))
+    stops += admitted_when_set_aside(events(cluster))
     unknown = {
         (job, reason): count
-        for (job, reason), count in (evictions(cluster) - earlier).items()
+        for (job, reason), count in (evicted - earlier).items()
         if reason != "EvictedDueToDeactivated" or count > stops[job]
     }
     assert not unknown, f"evicted without a Cession: {unknown}; {summary}"
     steps = gpt.check_nothing_lost()
     report("nothing lost", steps=steps)
     assert steps > 0
+    if SECONDS >= LONG_S:
+        assert trade.faults.keys() <= trade.done.keys(), summary
+        assert phases["Completed"] > 0, summary
+
+
+def small_jobs(cluster: Cluster, team: str) -> list[str]:
+    jobs = cluster.kubectl("get", "jobs", "-n", team, "-o", "name").split()
+    return [job for job in jobs if not job.endswith("/gpt")]
 
 
 def check_progress(cluster: Cluster, gpt: Training) -> None:
@@ -226,7 +269,3 @@ def has_quota(cluster: Cluster) -> bool:
         for workload in workloads
         if workload["metadata"]["name"].startswith("job-gpt-")
     )
-
-
-def phases(cluster: Cluster) -> Counter[str]:
-    return Counter(str(cession["status"]["phase"]) for cession in cessions(cluster))

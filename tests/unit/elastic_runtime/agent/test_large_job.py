@@ -1,0 +1,37 @@
+"""What a coordinator does for 1,000 pods at once."""
+
+import asyncio
+from typing import Any
+from unittest import mock
+
+from elastic_runtime.agent import membership
+from elastic_runtime.agent.coordination import MemberReport
+from elastic_runtime.agent.coordinator import Coordinator
+from tests.fakes.agents import HOST, report_to
+
+PODS = 1000
+
+
+async def test_a_thousand_pods_start_in_one_generation_with_few_plans() -> None:
+    """A plan for each report would take as long as all plans of a job of 32 pods, squared."""
+    job = Coordinator(PODS)
+    with mock.patch.object(membership, "plan", wraps=membership.plan) as plan:
+        deciding = asyncio.create_task(job.run())
+        try:
+            for index in range(PODS):
+                await report_to(job, ready(index))
+                # as between two requests of the control port
+                await asyncio.sleep(0)
+            plans_meanwhile = plan.call_count
+            async with asyncio.timeout(60):
+                while not job.view.record.members:
+                    await asyncio.sleep(0.01)
+        finally:
+            deciding.cancel()
+    assert job.view.record.generation == 1
+    assert job.view.record.members == tuple(range(PODS))
+    assert 0 < plans_meanwhile < PODS / 10
+
+
+def ready(index: int, **named: Any) -> MemberReport:
+    return MemberReport(index, f"life-{index}", address=HOST, ready=True, **named)
