@@ -9,6 +9,10 @@ import logging
 from collections.abc import Mapping
 from typing import TextIO
 
+# The message of a record that people on a terminal are shown too, though it is no warning: a job
+# that was meant to begin anew must not continue unseen. Only the leading rank logs it.
+CONTINUES = "continues from a checkpoint"
+
 
 class JsonLineFormatter(logging.Formatter):
     """A JSON object a line: time, level, logger, message, and the fields given as `extra`."""

@@ -27,7 +27,7 @@ from elastic_runtime.state.optimizers import Optimizers, by_name
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.module_buffers import ModuleBuffers
 from elastic_runtime.strategies.replicated import Replicated
-from elastic_runtime.training.agent_link import connect
+from elastic_runtime.training.agent_link import connect, warn_in_child
 from elastic_runtime.training.deferred_compiler import defer_compiler
 from elastic_runtime.training.evaluation import Evaluation, evaluate
 from elastic_runtime.training.generation_change import GenerationChange
@@ -132,6 +132,7 @@ class Session:
             log_to(sys.stdout)
         else:
             log_for_people(sys.stderr)
+            warn_in_child()
         lifecycle = RankLifecycle(link)
         saver = options.make_saver(lambda **figures: lifecycle.send(messages.Progress(**figures)))
         numbers = DataOptions(int(samples or 0), int(micro_batches), int(size), int(seed))

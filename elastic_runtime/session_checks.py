@@ -64,17 +64,19 @@ class ModelChecks(Protocol):
 
 
 def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: a call of the method, by its `name`, with wrong arguments raises Mistake."""
+    """A decorator: a call of it, by its `name`, with wrong arguments raises Mistake."""
 
-    def decorate(method: Callable[P, R]) -> Callable[P, R]:
-        # Without self.
-        parameters = [*inspect.signature(method).parameters.values()][1:]
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        every = inspect.signature(function).parameters
+        parameters = [parameter for parameter in every.values() if parameter.name != "self"]
+        selves = len(every) - len(parameters)
 
-        @functools.wraps(method)
+        @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if message := "; ".join(argument_mistakes(name, parameters, len(args) - 1, kwargs)):
+            by_position = len(args) - selves
+            if message := "; ".join(argument_mistakes(name, parameters, by_position, kwargs)):
                 raise Mistake(message)
-            return method(*args, **kwargs)
+            return function(*args, **kwargs)
 
         return call
 
@@ -85,10 +87,12 @@ def argument_mistakes(
     name: str, parameters: Sequence[inspect.Parameter], by_position: int, named: Mapping[str, Any]
 ) -> Iterator[str]:
     """Of a call of `name`. `by_position`: how many arguments it got without a name."""
-    every = [parameter.name for parameter in parameters]
-    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    own = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    every = [parameter.name for parameter in own]
+    positional = [p.name for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
     for wrong in named:
-        if wrong not in every:
+        # With **options, another function takes it.
+        if wrong not in every and len(own) == len(parameters):
             yield f"{name} has no argument {wrong}: {_cure_of_name(wrong, every)}"
     if by_position > len(positional):
         yield (
@@ -97,7 +101,7 @@ def argument_mistakes(
         )
         return
     given = {*positional[:by_position], *named}
-    for parameter in parameters:
+    for parameter in own:
         if parameter.default is parameter.empty and parameter.name not in given:
             yield f"{name} needs {parameter.name}: {NEEDED[parameter.name]}"
 
@@ -247,7 +251,9 @@ def save_mistakes(
 
 def directory_mistakes(name: str, directory: Path) -> Iterator[str]:
     """If it can never be written. A disk that fails later stops no training."""
-    existing = next(path for path in (directory, *directory.absolute().parents) if _exists(path))
+    paths = (directory, *directory.absolute().parents)
+    # Path.exists raises an error below a directory that may not be read.
+    existing = next(path for path in paths if os.path.exists(path))
     if not existing.is_dir():
         yield f"{name} is {directory}, but {existing} is a file: give the path of a directory"
     elif not (os.access(existing, os.W_OK | os.X_OK) or _is_read_only(existing)):
@@ -260,11 +266,6 @@ def directory_mistakes(name: str, directory: Path) -> Iterator[str]:
 def _is_read_only(path: Path) -> bool:
     # As a file system is after an error of its disk: a worker that starts again waits for its cure.
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-
-
-def _exists(path: Path) -> bool:
-    # Path.exists raises an error below a directory that may not be read.
-    return os.path.exists(path)
 
 
 def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:

@@ -42,6 +42,12 @@ def rank_environment(
     }
 
 
+# Their names.
+VARIABLES = frozenset(
+    rank_environment(Record(), position=0, local_rank=0, ranks=1, job="", starts=0)
+)
+
+
 def with_defaults(env: Mapping[str, str], ranks: int) -> dict[str, str]:
     """`env` with what torchrun sets unless the user has (the same file, and distributed/run.py).
     Without OMP_NUM_THREADS, each of the `ranks` in a pod would have a thread for every core."""

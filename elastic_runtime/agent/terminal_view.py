@@ -1,6 +1,6 @@
 """A local job on a terminal: one live line, and above it what the pods write.
 
-Their log goes to a file. Of it, only warnings and errors are shown, as text.
+Their log goes to a file. Of it, warnings and errors are shown as text, and that a job continues.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import BinaryIO, TextIO
 from elastic_runtime.agent.control_client import Refused
 from elastic_runtime.agent.job_report import live_line
 from elastic_runtime.contract import Status
-from elastic_runtime.json_logging import sentence
+from elastic_runtime.json_logging import CONTINUES, sentence
 
 # Between two looks at the job.
 INTERVAL_S = 0.5
@@ -90,7 +90,7 @@ class TerminalView:
             if not self._log.closed:
                 self._log.write(json.dumps(record) + "\n")
                 self._log.flush()
-        if record["level"] in SHOWN_LEVELS:
+        if record["level"] in SHOWN_LEVELS or record["message"] == CONTINUES:
             facts = {name: value for name, value in record.items() if name not in STANDARD_FIELDS}
             self.say(sentence(str(record["message"]), facts, str(record.get("error", ""))))
 

@@ -1,6 +1,7 @@
 """A rank's end of the socket to its agent. A thread receives the agent's messages."""
 
 import faulthandler
+import logging
 import multiprocessing
 import os
 import signal
@@ -42,6 +43,13 @@ SESSION_ELSEWHERE = (
     "elastic_runtime has started is a worker of the job: create the session there, and start the "
     "script that does so with `python -m elastic_runtime`"
 )
+JOB_OF_ITS_OWN = (
+    "this session is in a process that the script has started, so it is a job of its own, and so "
+    "is each other one: to train one model in several processes, remove mp.spawn and start "
+    "`python -m elastic_runtime --local N %s` on this machine, or `python -m elastic_runtime %s` "
+    "in the pods of an elastic job"
+)
+log = logging.getLogger(__name__)
 # A process has one agent, and one socket to it.
 _link: "AgentLink | None" = None
 
@@ -57,17 +65,31 @@ def connect() -> "AgentLink | None":
         return _link
     descriptor = os.environ.get(AGENT_FD_ENV)
     if not descriptor:
-        script = os.path.basename(sys.argv[0]) or "train.py"
-        script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
+        script_checks.raise_mistakes(launcher_mistakes(os.environ, _script()))
         return None
     if os.environ.get(AGENT_PID_ENV) != str(os.getppid()):
-        # multiprocessing imports the main module of its parent, as it does in a loader worker.
-        is_import = getattr(multiprocessing.current_process(), "_inheriting", False)
-        raise Mistake(SCRIPT_RUNS_AGAIN if is_import else SESSION_ELSEWHERE)
+        raise Mistake(SCRIPT_RUNS_AGAIN if _is_import() else SESSION_ELSEWHERE)
     _link = AgentLink(int(descriptor), *_local_rank_and_ranks())
     _link.largest = most_workers(os.environ, _link.ranks_per_pod)
     report_failures(_link.send)
     return _link
+
+
+def warn_in_child() -> None:
+    """If a process without an agent is one that the script has started. It may be meant: a notebook
+    or a search for parameters starts several jobs."""
+    if multiprocessing.parent_process():
+        own_job = JOB_OF_ITS_OWN % (_script(), _script())
+        log.warning("%s", SCRIPT_RUNS_AGAIN if _is_import() else own_job)
+
+
+def _script() -> str:
+    return os.path.basename(sys.argv[0]) or "train.py"
+
+
+def _is_import() -> bool:
+    """multiprocessing imports the main module of its parent, as it does in a loader worker."""
+    return getattr(multiprocessing.current_process(), "_inheriting", False)
 
 
 def _local_rank_and_ranks() -> tuple[int, int]:

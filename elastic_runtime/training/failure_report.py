@@ -16,11 +16,14 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
+from elastic_runtime.agent.rank_environment import VARIABLES
 from elastic_runtime.agent.settings import AGENT_FD_ENV, AGENT_PID_ENV
 from elastic_runtime.messages import Failed, Progress, encode_line
 from elastic_runtime.mistake import Mistake
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
+# A module of Python that is a part of it, such as os.
+FROZEN = "<frozen "
 TORCH = f"{os.sep}site-packages{os.sep}torch{os.sep}"
 # Characters of what is sent; a log has the whole traceback.
 MAX_REASON = 400
@@ -56,6 +59,11 @@ CURES = {
     "did not use scaler.scale(loss or outputs)": GRAD_SCALER,
     "No inf checks were recorded": GRAD_SCALER,
 }
+NO_VARIABLES = (
+    "the script reads %s, but elastic_runtime sets none of torchrun's variables: use "
+    "elastic_runtime.device(), and session.rank and session.world in the loop; or start a script "
+    "that stays one for torchrun by `python -m elastic_runtime --restart`"
+)
 # Sentences for the job's status.
 TEXTS = ("message", "save_message", "size_message", "failure")
 
@@ -78,7 +86,7 @@ def report_failures(send: Callable[[Failed], object]) -> None:
             show(kind, error, trace)
             return
         _reported = error
-        cure = next((cure for text, cure in CURES.items() if text in str(error)), None)
+        cure = _cure(error, trace)
         cause = Mistake(cure) if cure else error
         is_mistake = isinstance(cause, Mistake)
         text = describe(cause, trace)
@@ -112,6 +120,17 @@ def report_early_failures() -> None:
     report_failures(send)
 
 
+def _cure(error: BaseException, trace: TracebackType | None) -> str | None:
+    """The sentence for what a script that is ported only in part ends with."""
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(trace)]
+    is_variable = codes[-1:] == [type(os.environ).__getitem__.__code__]
+    # Under `--restart` they are set.
+    name = str(error.args[0]) if is_variable else ""
+    if isinstance(error, KeyError) and name in VARIABLES:
+        return NO_VARIABLES % name
+    return next((cure for text, cure in CURES.items() if text in str(error)), None)
+
+
 def _may_heal(error: BaseException) -> bool:
     """A file system may be mounted late. load_newest raises LookupError itself if it can read no
     checkpoint; the script's own are KeyError and IndexError."""
@@ -123,7 +142,7 @@ def describe(error: BaseException, trace: TracebackType | None) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(trace)
-        if not frame.filename.startswith(PACKAGE) and TORCH not in frame.filename
+        if not frame.filename.startswith((PACKAGE, FROZEN)) and TORCH not in frame.filename
     ]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     if isinstance(error, Mistake):

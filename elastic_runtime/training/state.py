@@ -12,6 +12,7 @@ from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group, all_gather_object
+from elastic_runtime.json_logging import CONTINUES
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import state_tree
 from elastic_runtime.state.destination import Destination, Saved
@@ -249,7 +250,7 @@ class TrainingState:
         was_loaded = bool(outcomes[0][2])
         if was_loaded and (group is None or group.rank == 0):
             facts = {"step": self.step, "path": self._saved.place}
-            log.info("continues from a checkpoint", extra=facts)
+            log.info(CONTINUES, extra=facts)
         return was_loaded
 
     def receive(self, group: Group, source: int) -> None:

@@ -86,10 +86,7 @@ def reading(name: str) -> Callable[..., Any]:
     ("module", "options", "message"),
     [
         pytest.param(
-            changed(automatic_optimization=False),
-            {},
-            "automatic_optimization is False",
-            id="manual",
+            changed(automatic_optimization=False), {}, "automatic_optimization is", id="manual"
         ),
         pytest.param(changed(optimizer_step=returned(None)), {}, "optimizer_step would", id="hook"),
         pytest.param(Module(), {"max_steps": None}, "max_epochs or max_steps", id="no end"),
@@ -171,6 +168,11 @@ def test_what_is_not_supported_is_refused_with_a_cure(
     with pytest.raises(ValueError, match=message) as error:
         run(copy.deepcopy(module), **options)
     assert "\n" not in str(error.value)
+
+
+def test_a_call_as_of_trainer_fit_names_the_argument_that_is_missing() -> None:
+    with pytest.raises(ValueError, match=r"^fit needs micro_batches: give micro_batches="):
+        fit(Module(), datamodule=None)  # type: ignore[call-arg]  # the mistake
 
 
 def by_step(optimizer: Any) -> Any:

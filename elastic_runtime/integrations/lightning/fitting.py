@@ -14,9 +14,11 @@ from elastic_runtime.integrations.lightning.options import Options
 from elastic_runtime.integrations.lightning.trainer import Trainer
 from elastic_runtime.integrations.lightning.validation import Validation
 from elastic_runtime.session import Session
+from elastic_runtime.session_checks import checks_arguments
 from elastic_runtime.training.worker_device import device
 
 
+@checks_arguments("fit")
 def fit(
     model: Any,
     train_dataloaders: Any = None,

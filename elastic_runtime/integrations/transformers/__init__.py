@@ -6,6 +6,8 @@ The imports wait for the first use (PEP 562): the package has modules that need 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from elastic_runtime.training.failure_report import report_early_failures
+
 __all__ = ["ElasticTrainer", "RestartCallback"]
 
 if TYPE_CHECKING:
@@ -17,4 +19,7 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "ElasticTrainer":
+            # The script may fail before it has a session; one for torchrun never has one.
+            report_early_failures()
         return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -215,6 +215,19 @@ def test_arguments_that_a_session_cannot_take_are_all_reported(
     assert str(raised.value) == message
 
 
+def test_a_function_that_passes_options_on_is_checked_as_a_method_is() -> None:
+    @session_checks.checks_arguments("fit")
+    def fit(model: Any, data: Any = None, *, micro_batches: int, **options: Any) -> dict[str, Any]:
+        return options
+
+    assert fit(None, None, micro_batches=2, seed=3) == {"seed": 3}
+    wrong: Any = fit
+    with pytest.raises(Mistake, match=r"^fit needs micro_batches: give micro_batches=[^;]*$"):
+        wrong(None, seed=3)
+    with pytest.raises(Mistake, match="given 3 arguments without names, and takes model and data:"):
+        wrong(None, None, 2)
+
+
 def test_steps_needs_its_end() -> None:
     steps: Any = small_session().steps
     with pytest.raises(Mistake, match=r"session.steps needs until: give the step at which the job"):

@@ -11,6 +11,7 @@ import pytest
 
 from elastic_runtime.agent.terminal_view import ERASE, TerminalView, read_record
 from elastic_runtime.contract import State, Status
+from elastic_runtime.json_logging import CONTINUES
 
 
 def record(level: str, message: str, **facts: object) -> str:
@@ -68,7 +69,7 @@ def test_a_line_that_would_wrap_is_cut(
     assert streams[1].getvalue() == ERASE + "x" * 79
 
 
-def test_only_warnings_are_shown_of_the_log_and_all_of_it_is_kept(
+def test_only_warnings_of_the_log_are_shown_and_all_of_it_is_kept(
     view: TerminalView, streams: tuple[io.StringIO, io.StringIO], tmp_path: Path
 ) -> None:
     lines = [
@@ -83,6 +84,15 @@ def test_only_warnings_are_shown_of_the_log_and_all_of_it_is_kept(
         "elastic_runtime: rank died (code 1)\nelastic_runtime: saving failed\nTraceback\nOSError\n"
     )
     assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
+
+
+def test_a_job_that_was_meant_to_be_new_shows_that_it_continues(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
+) -> None:
+    line = record("INFO", CONTINUES, step=40, path="save")
+    view.copy(io.BytesIO(line.encode()), streams[0])
+    expected = "elastic_runtime: continues from a checkpoint (step 40, path save)\n"
+    assert streams[1].getvalue().replace(ERASE, "") == expected
 
 
 def test_a_job_that_is_continued_keeps_the_log_of_the_one_before(

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from elastic_runtime.messages import Record, decode_worker_message, encode_line
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.training import agent_link
 from elastic_runtime.training.agent_link import AgentLink
+from tests.builders.sessions import small_session
 
 
 class RecordingGroup:
@@ -100,6 +102,32 @@ def test_a_report_for_the_status_has_no_values_of_the_environment(
 def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(AGENT_FD_ENV, raising=False)
     assert agent_link.connect() is None
+
+
+@pytest.mark.parametrize(
+    ("is_child", "is_import", "warning"),
+    [
+        pytest.param(False, False, "", id="the script itself"),
+        pytest.param(
+            True, False, r"job of its own, .*: to .*, remove mp.spawn and start", id="mp.spawn"
+        ),
+        pytest.param(True, True, "runs the script again: call", id="import of the script"),
+    ],
+)
+def test_a_session_without_an_agent_warns_in_a_process_that_the_script_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_child: bool,
+    is_import: bool,
+    warning: str,
+) -> None:
+    process = multiprocessing.current_process()
+    monkeypatch.setattr(process, "_inheriting", is_import, raising=False)
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: process if is_child else None)
+    small_session()
+    warnings = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
+    assert len(warnings) == is_child
+    assert all(re.search(warning, text) for text in warnings)
 
 
 @pytest.mark.parametrize(

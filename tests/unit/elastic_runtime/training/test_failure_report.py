@@ -1,16 +1,20 @@
 """Why a script ends reaches its agent in one line, and a mistake is printed in one line."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from elastic_runtime.integrations import lightning, transformers
 from elastic_runtime.messages import Failed, Progress
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.training import failure_report
 from elastic_runtime.training.failure_report import (
     MAX_REASON,
     TEXTS,
@@ -97,6 +101,43 @@ def test_torchs_own_error_for_what_a_port_leaves_in_becomes_a_line_with_the_cure
     assert cure in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR"])
+def test_a_variable_of_torchrun_that_a_port_still_reads_becomes_a_line_with_the_cure(
+    sent: list[Failed],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    with pytest.raises(KeyError) as raised:
+        os.environ[name]
+    sys.excepthook(raised.type, raised.value, raised.tb)
+    [failure] = sent
+    assert failure.is_mistake
+    assert failure.reason.startswith("test_failure_report.py, line "), "not Python's own"
+    output = capsys.readouterr().err
+    assert f"the script reads {name}, but elastic_runtime sets none of torchrun's vari" in output
+    assert "use elastic_runtime.device(), and session.rank and session.world in the loop" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        pytest.param({}, "RANK", id="the script's own table"),
+        pytest.param(os.environ, "DATA_OF_NOBODY", id="the script's own variable"),
+    ],
+)
+def test_another_key_that_is_missing_is_no_variable_of_torchrun(
+    sent: list[Failed], values: Mapping[str, str], name: str
+) -> None:
+    with pytest.raises(KeyError) as raised:
+        values[name]
+    sys.excepthook(raised.type, raised.value, raised.tb)
+    assert [failure.is_mistake for failure in sent] == [False]
+    assert sent[0].reason.startswith("test_failure_report.py, line ")
+
+
 def test_another_exception_keeps_its_traceback(
     sent: list[Failed], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +164,27 @@ def test_a_cause_outside_the_script_may_heal(
 ) -> None:
     end_by(error)
     assert [failure.may_heal for failure in sent] == [may_heal]
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "is_watched"),
+    [
+        pytest.param(lightning, "fit", True, id="fit"),
+        pytest.param(lightning, "RestartCallback", False, id="Lightning under torchrun"),
+        pytest.param(transformers, "ElasticTrainer", True, id="ElasticTrainer"),
+        pytest.param(transformers, "RestartCallback", False, id="Trainer under torchrun"),
+    ],
+)
+def test_the_import_of_what_creates_the_session_reports_a_mistake_before_it(
+    monkeypatch: pytest.MonkeyPatch, package: ModuleType, name: str, is_watched: bool
+) -> None:
+    """In a script for torchrun, torch's own errors have another cure."""
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(failure_report, "_reports_early", False)
+    # The frameworks need not be there.
+    monkeypatch.setattr("importlib.import_module", lambda _: SimpleNamespace(**{name: None}))
+    getattr(package, name)
+    assert (sys.excepthook != sys.__excepthook__) == is_watched
 
 
 def test_an_agent_that_has_ended_hides_no_mistake(

@@ -8,6 +8,7 @@ import torch
 
 from elastic_runtime import Session
 from elastic_runtime.distributed import state_transfer
+from elastic_runtime.json_logging import CONTINUES
 from elastic_runtime.training.state import FOREVER, TrainingState
 from tests.fakes.state_wire import StateWire
 
@@ -90,7 +91,7 @@ def test_a_job_continues_from_its_checkpoint_and_logs_other_data_options(
     caplog.set_level("INFO")
     after = make_session(tmp_path, micro_batches=2, seed=3)
     next(after.steps(2))
-    [line] = [vars(r) for r in caplog.records if r.msg == "continues from a checkpoint"]
+    [line] = [vars(r) for r in caplog.records if r.msg == CONTINUES]
     assert (line["step"], line["path"]) == (1, str(tmp_path))
     assert (after.step, after.loss, after.gradient_norm) == (1, before.loss, before.gradient_norm)
     expected = (
