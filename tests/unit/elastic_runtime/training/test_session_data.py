@@ -55,6 +55,17 @@ def test_workers_compare_the_dataset_of_their_first_loader(monkeypatch: pytest.M
     assert session._generations._rank_state().samples_digest == 16
 
 
+@pytest.mark.parametrize(
+    ("seed", "sent"),
+    [(1337, 1337), (-1, -1), ((1 << 63) - 1, (1 << 63) - 1), ((1 << 64) - 1, -1), (1 << 70, 0)],
+)
+def test_workers_compare_what_decides_on_samples(seed: int, sent: int) -> None:
+    session = session_of(TensorDataset(INPUTS), micro_batch_size=4, seed=seed)
+    own = session._generations._rank_state()
+    assert own[-4:] == (16, 2, 4, sent)
+    assert torch.tensor(own).tolist()[-1] == sent
+
+
 def test_further_loaders_read_the_same_number_of_samples() -> None:
     dataset = TensorDataset(INPUTS)
     session = session_of(dataset, micro_batch_size=4)
