@@ -63,7 +63,7 @@ class Session:
             collate_fn and the options of its loader workers; a map-style dataset; or a function
             that opens streams, as `session.streams` takes it.
         samples: size of the dataset; not needed with `data`, `loader` or `streams`.
-        seed: decides on the order of samples and on random draws.
+        seed: decides on the order of samples and on random draws; the same on all workers.
         checkpoint: a directory that all pods share; saved on request, after shrinks, before stops.
         save_every: steps between two further saves; 0: none.
         keep: how many of the newest checkpoints stay.

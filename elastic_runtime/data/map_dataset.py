@@ -35,6 +35,8 @@ SESSION_OPTIONS = frozenset(
         "persistent_workers",
     }
 )
+# What to do with data beside that of the steps.
+OTHER_DATA = "evaluate other data by session.evaluate(dataset, function)"
 
 
 class Sized(Protocol):
@@ -208,6 +210,11 @@ class Loader:
         self.samples = len(dataset)
         if not self.samples:
             raise Mistake("the dataset is empty: session.loader needs one with at least 1 sample")
+        if session.samples not in (0, self.samples):
+            raise Mistake(
+                f"this loader has {self.samples} samples, and the session trains on "
+                f"{session.samples}: {OTHER_DATA}"
+            )
         self._session = session
         if options.get("num_workers") and options.get("multiprocessing_context") is None:
             chosen = multiprocessing.get_start_method(allow_none=True)

@@ -22,6 +22,15 @@ class RankState(NamedTuple):
     layout: int = 0
     # 0: not known.
     samples_digest: int = 0
+    # See `DataOptions`; of the seed as many bits as fit into an int64.
+    samples: int = 0
+    micro_batches: int = 0
+    micro_batch_size: int = 0
+    seed: int = 0
+
+
+# What decides on the samples of a step.
+DATA_OPTIONS = ("samples", "micro_batches", "micro_batch_size", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +53,26 @@ class RecoveryPlan:
 
 
 def misfits(ranks: Sequence[RankState], rank: int) -> Iterator[str]:
-    """If `rank` has another model or other data than the job. `ranks`: by rank."""
+    """If `rank` has another model, other data or another batch than the job. `ranks`: by rank."""
     with_state = [state for state in ranks if state.has_state]
     # Without any state, all receive that of rank 0.
     source = max(with_state, key=lambda state: state.step) if with_state else ranks[0]
-    if ranks[rank].layout != source.layout:
+    own = ranks[rank]
+    if own.layout != source.layout:
         yield (
             "the model of this worker has other parameters than that of the job, by their names, "
             "shapes or types: start all pods from one image, with the same script and arguments"
         )
-    digests = {ranks[rank].samples_digest, source.samples_digest}
+    if differences := [
+        f"{name} is {getattr(own, name)} on this worker and {getattr(source, name)} in the job"
+        for name in DATA_OPTIONS
+        if getattr(own, name) != getattr(source, name)
+    ]:
+        yield (
+            f"{', '.join(differences)}, so samples would be used twice or never: start all pods "
+            "with the same script, arguments and data"
+        )
+    digests = {own.samples_digest, source.samples_digest}
     if len(digests) > 1 and 0 not in digests:
         yield (
             "the dataset of this worker has other samples than that of the job, or the same in "

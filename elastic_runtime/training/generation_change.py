@@ -97,6 +97,8 @@ class GenerationChange:
 
     def _rank_state(self) -> RankState:
         state = self._parts.state
+        # Sent in 64 bits.
+        seed = (state.seed + (1 << 63)) % (1 << 64) - (1 << 63)
         return RankState(
             state.step,
             self._transaction.gradients_reduced,
@@ -104,6 +106,7 @@ class GenerationChange:
             stopped_loop=state.stopped_loop,
             layout=state.layout,
             samples_digest=state.samples_digest,
+            **asdict(state.data) | {"seed": seed},
         )
 
     def _rank_state_with_save(self, is_new: bool) -> RankState:

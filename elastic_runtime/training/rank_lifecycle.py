@@ -230,7 +230,7 @@ class RankLifecycle:
         try:
             group.connect(record.store)
             own = rank_state(self.group is None)
-            # (7,)
+            # (11,)
             encoded = torch.tensor([int(value) for value in own])
             gathered = [
                 RankState(step, bool(reduced), bool(has_state), *others)

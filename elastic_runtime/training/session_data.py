@@ -6,8 +6,9 @@ from torch.utils.data import DataLoader
 
 from elastic_runtime.data import given_data, samples_digest
 from elastic_runtime.data.given_data import Data
-from elastic_runtime.data.map_dataset import DatasetPlan, Indexed, Loader
+from elastic_runtime.data.map_dataset import OTHER_DATA, DatasetPlan, Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.training.state import TrainingState
 from elastic_runtime.training.transaction import StepTransaction
 
@@ -22,6 +23,9 @@ class DataSession(DatasetPlan, Protocol):
 def loader(self: DataSession, dataset: Indexed, **options: Any) -> Loader:
     """Micro-batches of a map-style dataset.
 
+    A further loader may read the same samples in another way. Other data is evaluated by
+    `session.evaluate`.
+
     Args:
         dataset: with a length, and samples by index.
         options: DataLoader's, such as num_workers, collate_fn and pin_memory.
@@ -30,9 +34,12 @@ def loader(self: DataSession, dataset: Indexed, **options: Any) -> Loader:
         a Loader for the loop over steps.
 
     Raises:
-        ValueError: for an empty dataset, one without a length, and an option that decides on
-            the order of samples or on randomness.
+        ValueError: for an empty dataset, one without a length, one with another number of samples
+            than the session has, and an option that decides on the order of samples or on
+            randomness; beside streams.
     """
+    if self._transaction.streams:
+        raise Mistake(f"the session trains on samples of streams: {OTHER_DATA}")
     made = Loader(self, dataset, **options)
     self._state.data.samples = made.samples
     # A script may make further loaders later, which a worker that joins has not made yet.
@@ -49,7 +56,15 @@ def streams(self: DataSession, open_stream: OpenStream, **options: Any) -> Strea
 
     Returns:
         Streams for the loop over steps.
+
+    Raises:
+        ValueError: if the session has other streams, a loader or `samples` already.
     """
+    if self._transaction.streams or self.samples:
+        raise Mistake(
+            "the session has data already, and streams would replace it: give it only one of data, "
+            f"samples, session.loader and session.streams, and {OTHER_DATA}"
+        )
     made = Streams(self, open_stream, **options)
     self._transaction.streams = made
     self._state.stateful.append(made)

@@ -11,6 +11,10 @@ pytestmark = pytest.mark.processes
 OTHER_MODEL = SCRIPT.replace(
     "Linear(64, 64)", 'Linear(64, 64, bias=not __import__("os").path.exists("changed"))'
 )
+# As nanoGPT's script for several processes.
+OWN_SEEDS = SCRIPT.replace(
+    "samples=97,", 'samples=97, seed=1337 + int(__import__("os").environ["JOB_COMPLETION_INDEX"]),'
+)
 # A state that cannot be loaded, as of an object that needs a GPU which is broken.
 BROKEN_STATE = SCRIPT.replace(
     "session = Session(",
@@ -61,6 +65,14 @@ def test_a_pod_that_comes_back_with_another_model_ends(job: Job) -> None:
     (job.directory / "changed").touch()
     job.kill_rank(1)
     check_gave_up(job, "the model of this worker has other parameters than that of the job")
+
+
+def test_a_pod_with_a_seed_of_its_own_ends(job: Job) -> None:
+    (job.directory / "train.py").write_text(OWN_SEEDS)
+    job.start(0)
+    job.trains(1)
+    job.start(1)
+    check_gave_up(job, "seed is 1338 on this worker and 1337 in the job")
 
 
 @LONG

@@ -101,6 +101,10 @@ def test_a_state_older_than_the_newest_checkpoint_is_dropped() -> None:
     [
         pytest.param("layout", "start all pods from one image", id="model"),
         pytest.param("samples_digest", "give train_test_split, shuffle and the like a", id="data"),
+        pytest.param("samples", "on this worker and 1 in the job", id="length of the data"),
+        pytest.param("micro_batches", "used twice or never", id="micro-batches"),
+        pytest.param("micro_batch_size", "used twice or never", id="size of a micro-batch"),
+        pytest.param("seed", "with the same script, arguments and data", id="seed"),
     ],
 )
 def test_a_rank_with_another_model_or_other_data_than_the_job_is_refused(
@@ -111,6 +115,15 @@ def test_a_rank_with_another_model_or_other_data_than_the_job_is_refused(
     mistakes = {rank: list(misfits(marked, rank)) for rank in range(len(ranks))}
     assert [rank for rank, lines in mistakes.items() if lines] == mistaken
     assert all(expected in text for rank in mistaken for text in mistakes[rank])
+
+
+def test_a_rank_with_other_data_names_each_number_that_differs() -> None:
+    ranks = [NEW._replace(samples=97, seed=1337), NEW._replace(samples=90, seed=-1)]
+    assert list(misfits(ranks, 1)) == [
+        "samples is 90 on this worker and 97 in the job, seed is -1 on this worker and 1337 in the "
+        "job, so samples would be used twice or never: start all pods with the same script, "
+        "arguments and data"
+    ]
 
 
 def test_samples_that_are_not_known_fit() -> None:

@@ -10,6 +10,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from elastic_runtime import Session
 from elastic_runtime.data import samples_digest
+from elastic_runtime.data.map_dataset import Loader
+from elastic_runtime.mistake import Mistake
+from elastic_runtime.training.step import Step
 from tests.builders.sessions import small_model
 
 INPUTS = torch.arange(32.0).reshape(16, 2)
@@ -47,8 +50,61 @@ def test_a_data_loader_gives_dataset_and_batch_size() -> None:
 def test_workers_compare_the_dataset_of_their_first_loader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples_digest, "compute", len)
     session = session_of(TensorDataset(INPUTS), micro_batch_size=4)
-    session.loader(TensorDataset(INPUTS[:8]))
+    monkeypatch.setattr(samples_digest, "compute", lambda dataset: 1 + len(dataset))
+    session.loader(TensorDataset(INPUTS.clone()))
     assert session._generations._rank_state().samples_digest == 16
+
+
+@pytest.mark.parametrize(
+    ("seed", "sent"),
+    [(1337, 1337), (-1, -1), ((1 << 63) - 1, (1 << 63) - 1), ((1 << 64) - 1, -1), (1 << 70, 0)],
+)
+def test_workers_compare_what_decides_on_samples(seed: int, sent: int) -> None:
+    session = session_of(TensorDataset(INPUTS), micro_batch_size=4, seed=seed)
+    own = session._generations._rank_state()
+    assert own[-4:] == (16, 2, 4, sent)
+    assert torch.tensor(own).tolist()[-1] == sent
+
+
+def test_further_loaders_read_the_same_number_of_samples() -> None:
+    dataset = TensorDataset(INPUTS)
+    session = session_of(dataset, micro_batch_size=4)
+    flipped = session.loader(TensorDataset(INPUTS.flip(1)))
+    batches = [batch for step in session.steps(1) for batch in both(session, step, flipped)]
+    assert all(torch.equal(own, other.flip(1)) for own, other in batches)
+
+
+def both(
+    session: Session, step: Step, other: Loader
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Each micro-batch of the step as the session and as the other loader reads it."""
+    for batch in step:
+        step.backward(session.model(torch.ones(1, 2)).square().mean())
+        (others,) = other.read(step, batch)
+        yield INPUTS[batch.indices], others
+
+
+EVALUATE = r"evaluate other data by session.evaluate\(dataset, function\)"
+
+
+@pytest.mark.parametrize("given", [{"data": TensorDataset(INPUTS)}, {"data": None, "samples": 16}])
+def test_a_loader_with_another_number_of_samples_is_refused(given: dict[str, Any]) -> None:
+    session = session_of(**given)
+    message = f"this loader has 8 samples, and the session trains on 16: {EVALUATE}"
+    with pytest.raises(Mistake, match=message):
+        session.loader(TensorDataset(INPUTS[:8]))
+    assert session.samples == 16
+
+
+def test_streams_are_the_only_data_of_a_session() -> None:
+    session = session_of(samples_of)
+    with pytest.raises(Mistake, match=f"streams would replace it: .*{EVALUATE}"):
+        session.streams(samples_of)
+    with pytest.raises(Mistake, match=f"trains on samples of streams: {EVALUATE}"):
+        session.loader(TensorDataset(INPUTS))
+    with pytest.raises(Mistake, match=f"streams would replace it: .*{EVALUATE}"):
+        session_of(TensorDataset(INPUTS)).streams(samples_of)
+    assert session._state.stateful == [session._transaction.streams]
 
 
 def test_a_function_opens_streams() -> None:
