@@ -3,7 +3,6 @@
 import difflib
 import functools
 import inspect
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+from elastic_runtime import directory_checks
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import optimizers
 
@@ -232,7 +232,7 @@ def save_mistakes(
         )
     for name, directory in (("checkpoint", shared), ("local_checkpoint", local)):
         if directory:
-            yield from directory_mistakes(name, Path(directory))
+            yield from directory_checks.directory_mistakes(name, Path(directory))
     if local and shared and Path(local).absolute() == Path(shared).absolute():
         yield (
             f"checkpoint and local_checkpoint are both {local}: set checkpoint to a directory "
@@ -243,28 +243,6 @@ def save_mistakes(
             "local_checkpoint is set without checkpoint, but a pod's disk is lost with the pod: "
             "also set checkpoint to a directory that all pods share"
         )
-
-
-def directory_mistakes(name: str, directory: Path) -> Iterator[str]:
-    """If it can never be written. A disk that fails later stops no training."""
-    existing = next(path for path in (directory, *directory.absolute().parents) if _exists(path))
-    if not existing.is_dir():
-        yield f"{name} is {directory}, but {existing} is a file: give the path of a directory"
-    elif not (os.access(existing, os.W_OK | os.X_OK) or _is_read_only(existing)):
-        yield (
-            f"{name} is {directory}, but this process may not write to {existing}: change its "
-            "owner or mode, or give another directory"
-        )
-
-
-def _is_read_only(path: Path) -> bool:
-    # As a file system is after an error of its disk: a worker that starts again waits for its cure.
-    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-
-
-def _exists(path: Path) -> bool:
-    # Path.exists raises an error below a directory that may not be read.
-    return os.path.exists(path)
 
 
 def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:
