@@ -44,6 +44,8 @@ OTHER_NAMES = {
         "use_amp",
     ),
 }
+# Where the module that torch.compile returns has the plain one.
+COMPILED_NAME = "_orig_mod"
 # What to give for an argument that is missing.
 NEEDED = {
     "model": "give it the model first",
@@ -193,7 +195,23 @@ def plain_model(model: torch.nn.Module) -> torch.nn.Module:
     """The model itself, if it is compiled: its names would fit no plain model's checkpoint."""
     # An import of the class would import the compiler.
     is_compiled = type(model).__name__ == "OptimizedModule"
-    return getattr(model, "_orig_mod", model) if is_compiled else model
+    return getattr(model, COMPILED_NAME, model) if is_compiled else model
+
+
+def compiled_mistakes(model: torch.nn.Module) -> Iterator[str]:
+    """Of a module within the model that `torch.compile` has replaced, with the names of all in it.
+
+    `model`: not compiled itself.
+    """
+    for name, _ in model.named_modules():
+        module, _, inner = name.rpartition(".")
+        if inner == COMPILED_NAME:
+            yield (
+                f"{module or 'the model'} was replaced by torch.compile, so a checkpoint would "
+                "have other names than those of the plain model: use module.compile() in place of "
+                "torch.compile(module), which keeps the names"
+            )
+            return
 
 
 def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
