@@ -3,7 +3,6 @@
 import difflib
 import functools
 import inspect
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+from elastic_runtime import directory_checks
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import optimizers
 
@@ -44,6 +44,8 @@ OTHER_NAMES = {
         "use_amp",
     ),
 }
+# Where the module that torch.compile returns has the plain one.
+COMPILED_NAME = "_orig_mod"
 # What to give for an argument that is missing.
 NEEDED = {
     "model": "give it the model first",
@@ -197,7 +199,23 @@ def plain_model(model: torch.nn.Module) -> torch.nn.Module:
     """The model itself, if it is compiled: its names would fit no plain model's checkpoint."""
     # An import of the class would import the compiler.
     is_compiled = type(model).__name__ == "OptimizedModule"
-    return getattr(model, "_orig_mod", model) if is_compiled else model
+    return getattr(model, COMPILED_NAME, model) if is_compiled else model
+
+
+def compiled_mistakes(model: torch.nn.Module) -> Iterator[str]:
+    """Of a module within the model that `torch.compile` has replaced, with the names of all in it.
+
+    `model`: not compiled itself.
+    """
+    for name, _ in model.named_modules():
+        module, _, inner = name.rpartition(".")
+        if inner == COMPILED_NAME:
+            yield (
+                f"{module or 'the model'} was replaced by torch.compile, so a checkpoint would "
+                "have other names than those of the plain model: use module.compile() in place of "
+                "torch.compile(module), which keeps the names"
+            )
+            return
 
 
 def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
@@ -236,7 +254,7 @@ def save_mistakes(
         )
     for name, directory in (("checkpoint", shared), ("local_checkpoint", local)):
         if directory:
-            yield from directory_mistakes(name, Path(directory))
+            yield from directory_checks.directory_mistakes(name, Path(directory))
     if local and shared and Path(local).absolute() == Path(shared).absolute():
         yield (
             f"checkpoint and local_checkpoint are both {local}: set checkpoint to a directory "
@@ -247,25 +265,6 @@ def save_mistakes(
             "local_checkpoint is set without checkpoint, but a pod's disk is lost with the pod: "
             "also set checkpoint to a directory that all pods share"
         )
-
-
-def directory_mistakes(name: str, directory: Path) -> Iterator[str]:
-    """If it can never be written. A disk that fails later stops no training."""
-    paths = (directory, *directory.absolute().parents)
-    # Path.exists raises an error below a directory that may not be read.
-    existing = next(path for path in paths if os.path.exists(path))
-    if not existing.is_dir():
-        yield f"{name} is {directory}, but {existing} is a file: give the path of a directory"
-    elif not (os.access(existing, os.W_OK | os.X_OK) or _is_read_only(existing)):
-        yield (
-            f"{name} is {directory}, but this process may not write to {existing}: change its "
-            "owner or mode, or give another directory"
-        )
-
-
-def _is_read_only(path: Path) -> bool:
-    # As a file system is after an error of its disk: a worker that starts again waits for its cure.
-    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:

@@ -50,7 +50,7 @@ class LocalSaves:
 
     def __init__(self, disk: Path, shared: Path, every: int, report: Callable[..., None]) -> None:
         self.every = every
-        self._disk = disk
+        self.disk = disk
         self._shared = shared
         self._report = report
         self._job_id = ""
@@ -59,7 +59,7 @@ class LocalSaves:
 
     @property
     def directory(self) -> Path:
-        return self._disk / self._job_id
+        return self.disk / self._job_id
 
     # --- save -------------------------------------------------------------------------------------
 

@@ -9,11 +9,12 @@ the draft that its file is durable, and then publishes the draft as a checkpoint
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from elastic_runtime import directory_checks
 from elastic_runtime.checkpointing import checkpoint_directory, shared_save
 from elastic_runtime.checkpointing.best_save import BestSave
 from elastic_runtime.checkpointing.hashed_writer import BackgroundWorker
@@ -150,6 +151,17 @@ class Saver:
         except OSError as error:
             _log_unlistable(self.directory, error)
             return -1
+
+    def refusal_mistakes(self) -> Iterator[str]:
+        """Of directories that do not let a job save that has no checkpoint yet.
+
+        Those of one that has saved could be written, and may be again. On every rank: each writes
+        its own part.
+        """
+        if self.directory and self.newest_step() < 0:
+            yield from directory_checks.refusal_mistakes("checkpoint", self.directory)
+            if self._local:
+                yield from directory_checks.refusal_mistakes("local_checkpoint", self._local.disk)
 
     # --- save -------------------------------------------------------------------------------------
 

@@ -93,10 +93,14 @@ class ShardedModel:
     def _first_values(self, group: Group) -> FirstValues:
         fsdp2_internals.unwrap(self.model)
         # Only to learn what its blocks are.
-        self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
+        self._call_wrap(group)
         blocks = fsdp2_internals.wrapped_modules(self.model)
         fsdp2_internals.unwrap(self.model)
         return FirstValues(self.model, blocks, self._initialize, self.device)
+
+    def _call_wrap(self, group: Group) -> None:
+        self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
+        script_checks.raise_mistakes(session_checks.compiled_mistakes(self.model))
 
     def unwrap_empty(self) -> None:
         """Afterwards the model is plain and whole, its parameters uninitialized."""
@@ -126,7 +130,7 @@ class ShardedModel:
         """
         # Also one that is not wrapped: whole parameters take memory that rows may need.
         fsdp2_internals.unwrap(self.model)
-        self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
+        self._call_wrap(group)
         fsdp2_internals.allocate(self.model, self.device.type, rows)
         fsdp2_internals.set_collectives(self.model, all_gather, reduce_scatter)
         unsharded = [name for name, p in self.model.named_parameters() if not is_sharded(p)]

@@ -135,6 +135,8 @@ class GenerationChange:
         else:
             self._parts.state.stopped_loop = recovery.stopped_loop
         self._parts.strategy.enter(group, recovery)
+        if recovery.cold_start and not self._parts.state.step:
+            script_checks.raise_mistakes(self._parts.saver.refusal_mistakes())
         self._parts.state.mark_complete()
         transaction.gradients_reduced = False
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from elastic_runtime import parameter_checks, script_checks
+from elastic_runtime import parameter_checks, script_checks, session_checks
 from elastic_runtime.training.generation_change import GenerationChange
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.state import FOREVER
@@ -152,6 +152,8 @@ class StepLoop:
             )
         )
         self._places = []
+        # Here, since the script may compile a module after it has created the session.
+        script_checks.raise_mistakes(session_checks.compiled_mistakes(model))
         script_checks.raise_mistakes(script_checks.stateful_mistakes(parts.state.stateful))
 
     def _start(self, driver: str, until: int | None) -> None:

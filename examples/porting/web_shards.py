@@ -19,9 +19,9 @@ args = parser.parse_args()
 shards = sorted(map(str, args.shards.glob("*.tar")))
 
 
-def samples(urls: list[str]) -> webdataset.WebDataset:
-    data = webdataset.WebDataset(urls, shardshuffle=False, nodesplitter=None).decode()
-    return data.to_tuple("values.pth", "mean.pth")
+def samples(urls: list[str], epoch: int) -> webdataset.WebDataset:
+    data = webdataset.WebDataset(urls, shardshuffle=100, nodesplitter=None, seed=epoch)
+    return data.shuffle(1000, seed=epoch).decode().to_tuple("values.pth", "mean.pth")
 
 
 torch.manual_seed(0)
@@ -31,7 +31,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 session = Session(
     model,
     optimizer,
-    data=lambda number, count, epoch: samples(shards[number::count]),
+    data=lambda number, count, epoch: samples(shards[number::count], epoch),
     micro_batches=4,
     micro_batch_size=4,
     checkpoint=args.out / "save",

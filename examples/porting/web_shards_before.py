@@ -18,8 +18,8 @@ shards = sorted(map(str, args.shards.glob("*.tar")))
 
 
 def samples(urls: list[str]) -> webdataset.WebDataset:
-    data = webdataset.WebDataset(urls, shardshuffle=False, nodesplitter=None).decode()
-    return data.to_tuple("values.pth", "mean.pth")
+    data = webdataset.WebDataset(urls, shardshuffle=100, nodesplitter=None)
+    return data.shuffle(1000).decode().to_tuple("values.pth", "mean.pth")
 
 
 torch.manual_seed(0)

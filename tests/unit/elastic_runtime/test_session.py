@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from elastic_runtime import Session, restore
+from elastic_runtime.mistake import Mistake
 from tests.builders.sessions import loss_of, run_passes, small_model, small_session
 from tests.harness.local_job import Job
 from tests.paths import TREE
@@ -137,6 +138,40 @@ def test_a_compiled_model_is_saved_as_the_plain_one() -> None:
     session = small_session(model=compiled)
     assert session.model is model
     assert session._state.state_dict()["model"].keys() == model.state_dict().keys()
+
+
+def compile_first(model: torch.nn.Sequential) -> None:
+    model[0] = torch.compile(model[0], backend="eager")
+
+
+def two_layers() -> torch.nn.Sequential:
+    return torch.nn.Sequential(small_model(), torch.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the session", "after it"])
+def test_a_compiled_part_of_a_model_is_refused(is_before: bool) -> None:
+    """A checkpoint would have its names, which fit no plain model."""
+    model = two_layers()
+    if is_before:
+        compile_first(model)
+    session = small_session(model=model)
+    if not is_before:
+        compile_first(model)
+    with pytest.raises(
+        Mistake, match=r"^0 was replaced by torch.compile, .*: use module.compile\(\) in place of"
+    ):
+        next(session.steps(1))
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["and the whole", "alone"])
+def test_the_cure_of_a_compiled_part_keeps_the_names(is_whole: bool) -> None:
+    plain = two_layers()
+    model = two_layers()
+    model[0].compile(backend="eager")
+    given = torch.compile(model, backend="eager") if is_whole else model
+    session = small_session(model=given, optimizer=torch.optim.SGD(model.parameters()))
+    train(session, steps=1)
+    assert session._state.state_dict()["model"].keys() == plain.state_dict().keys()
 
 
 def test_an_lr_scheduler_that_the_session_does_not_know_is_warned_of(

@@ -1,10 +1,12 @@
 """A model that is wrapped for a group."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
 from elastic_runtime import Session, Sharded
@@ -33,6 +35,25 @@ def test_a_wrap_that_leaves_parameters_unsharded_is_refused() -> None:
         ValueError,
         match=r"wrap leaves 1.weight and 0 more parameters unsharded: call fully_shard\(model",
     ):
+        next(session.steps(1))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_wrap_that_replaces_a_module_by_a_compiled_one_is_refused(device: str) -> None:
+    def wrap(model: Any, mesh: DeviceMesh) -> None:
+        model[0] = torch.compile(model[0], backend="eager")
+        fully_shard(model[0], mesh=mesh)
+        fully_shard(model, mesh=mesh)
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to(device)
+    session = Session(
+        model,
+        torch.optim.SGD(model.parameters()),
+        samples=5,
+        micro_batches=1,
+        strategy=Sharded(wrap),
+    )
+    with pytest.raises(ValueError, match=r"0 was replaced by torch.compile, so a checkpoint would"):
         next(session.steps(1))
 
 
