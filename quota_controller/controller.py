@@ -25,6 +25,7 @@ from cede.api.objects import (
     POLICIES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    RESOURCE_QUOTAS,
     ROLE_BINDINGS,
     SECRETS,
     SERVICES,
@@ -45,6 +46,7 @@ from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import ObjectId
 from quota_controller.desired.grant_records import GrantRecord
+from quota_controller.desired.object_counts import same_limits
 from quota_controller.desired.plan import Snapshot, make_plan
 from quota_controller.kubernetes_version import KubernetesVersion
 from quota_controller.root_key import RootKey
@@ -99,6 +101,10 @@ class Controller:
         self.live: dict[Kind, Cache[Any]] = {
             kind: self._cache(kind, dict, labels=names.MANAGED_SELECTOR) for kind in LABELLED_KINDS
         }
+        # Kubernetes writes the counts into the status at each new pod
+        self.live[RESOURCE_QUOTAS] = self._cache(
+            RESOURCE_QUOTAS, dict, labels=names.MANAGED_SELECTOR, is_same=same_limits
+        )
         self.live[NAMESPACES] = self._cache(NAMESPACES, dict)
         self.live[SECRETS] = self._cache(
             SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}"

@@ -61,3 +61,12 @@ class TeamSecurity(BaseModel):
             "is adopted keeps its own."
         ),
     )
+    maxObjectsPerKind: int = Field(
+        default=10_000,
+        ge=0,
+        le=1_000_000,
+        description=(
+            "Most Jobs, most pods and most Deployments in each namespace that Cede creates, also "
+            "finished ones. 0: no limit. A namespace that is adopted has no limit of Cede."
+        ),
+    )

@@ -62,7 +62,8 @@ class Cache(Generic[P]):
     `synced` is set once all objects have been read. An object that cannot be read is kept as it
     last was, and is in `unreadable`: it affects no other. `changed` is called after every change,
     and when `trouble` changes before the first list. With `expectations`, `changed` is not called
-    for our own writes. With `is_optional`, a kind that does not exist has no objects.
+    for our own writes, and with `is_same` not for a version that is the same as the one before.
+    With `is_optional`, a kind that does not exist has no objects.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Cache(Generic[P]):
         changed: Callable[[], None] = lambda: None,
         backoff: Backoff | None = None,
         expectations: Expectations | None = None,
+        is_same: Callable[[P, P], bool] = lambda before, after: False,
         is_optional: bool = False,
     ) -> None:
         self._client = client
@@ -86,6 +88,7 @@ class Cache(Generic[P]):
         self._changed = changed
         self._backoff = backoff or Backoff()
         self._expectations = expectations
+        self._is_same = is_same
         self._is_optional = is_optional
         self._objects: dict[Key, P] = {}
         # by key: why the object cannot be read
@@ -256,8 +259,11 @@ class Cache(Generic[P]):
         if event.object is None:
             self._set_unreadable(key, str(event.error))
         else:
+            before = None if key in self._unreadable else self._objects.get(key)
             self._objects[key] = event.object
             self._set_readable(key)
+            if before is not None and self._is_same(before, event.object):
+                return False
         return self._observe(key, event.version)
 
     def _set_unreadable(self, key: Key, reason: str) -> None:

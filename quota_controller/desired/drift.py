@@ -10,6 +10,8 @@ from cede.api.resources import amount
 
 Path = tuple[str | int, ...]
 _AMOUNT_FIELDS = {"nominalQuota", "borrowingLimit", "lendingLimit", "weight"}
+_LIMITS: Path = ("spec", "hard")
+"""Of a ResourceQuota."""
 _ABSENT = object()
 MAX_LISTED_DIFFERENCES = 4
 """A sentence lists this many differences and counts the others."""
@@ -63,7 +65,7 @@ def differences(
 
 
 def _is_same_amount(live: object, desired: object, path: Path) -> bool:
-    if not path or path[-1] not in _AMOUNT_FIELDS:
+    if not path or (path[-1] not in _AMOUNT_FIELDS and path[:-1] != _LIMITS):
         return False
     if not isinstance(live, str | int) or not isinstance(desired, str | int):
         return False

@@ -34,7 +34,7 @@ MAXIMA = {"seconds": 60.0, "memory_mb": 250.0, "change_p99_s": 1.0}
 """The most that the medians may be, at 1,000 teams."""
 WRITTEN_KINDS = (
     "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,namespaces,localqueues,"
-    "services,secrets,rolebindings"
+    "services,resourcequotas,secrets,rolebindings"
 )
 
 

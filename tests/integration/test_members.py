@@ -95,6 +95,7 @@ VISIBLE = (
     "workloads.kueue.x-k8s.io",
     "pods",
     "pods/log",
+    "resourcequotas",
     "events",
     "events.events.k8s.io",
 )

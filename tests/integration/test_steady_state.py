@@ -62,6 +62,13 @@ EDITS: list[tuple[str, str, str, Json, str]] = [
         {"spec": {"selector": {names.ELASTIC_POD: "no"}}},
         "cede.dev/elastic was no, is true again",
     ),
+    (
+        "resourcequota",
+        TEAM,
+        "cede-objects",
+        {"spec": {"hard": {"count/pods": "50k"}}},
+        "spec.hard.count/pods was 50k, is 10000 again",
+    ),
     ("clusterqueue", "", TEAM, {"metadata": {"labels": NO_LABELS}}, "was absent, is cede again"),
 ]
 

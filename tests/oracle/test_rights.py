@@ -72,6 +72,17 @@ def test_the_quota_controller_writes_nothing_but_the_root_key_in_its_namespace(
     assert judge(policy, QUOTA_CONTROLLER)
 
 
+@pytest.mark.parametrize("where", RESERVED)
+def test_the_quota_controller_limits_no_objects_in_namespaces_of_the_cluster(
+    judge: Judge, where: str
+) -> None:
+    def quota(namespace: str) -> Json:
+        return obj("v1", "ResourceQuota", "cede-objects", namespace, spec={"hard": {"pods": "0"}})
+
+    assert judge(quota(where), QUOTA_CONTROLLER)
+    assert judge(quota("vision"), QUOTA_CONTROLLER) == []
+
+
 OURS = {names.TEAM: "vision", names.ALLOCATION: "vision"}
 CREATED = OURS | {names.MANAGED_BY: names.MANAGED_BY_CEDE}
 ENFORCE = names.POD_SECURITY_ENFORCE

@@ -84,3 +84,34 @@ async def test_a_cache_does_not_report_our_own_write_and_reports_all_others() ->
         assert not expectations.only_own_writes
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_cache_does_not_report_a_version_that_is_the_same() -> None:
+    async with ApiServer() as server, server.client() as client:
+        stored = server.put(JOBS, job("j"))
+        changed = asyncio.Event()
+        expectations = Expectations()
+        cache = Cache(
+            client,
+            JOBS,
+            Job,
+            changed=changed.set,
+            expectations=expectations,
+            is_same=lambda before, after: before.spec == after.spec,
+        )
+        task = asyncio.create_task(cache.run())
+        await changed.wait()
+        changed.clear()
+        expectations.clear_observed()
+        server.put(JOBS, stored | {"status": {"active": 1}})
+        async with asyncio.timeout(5):
+            # nothing reports the change: that is what is tested
+            while cache.objects[KEY].status.active != 1:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert not changed.is_set()
+        assert expectations.only_own_writes
+        server.put(JOBS, stored | {"spec": {"parallelism": 8}})
+        await asyncio.wait_for(changed.wait(), 5)
+        assert not expectations.only_own_writes
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -16,6 +16,7 @@ from cede.api.objects import (
     NETWORK_POLICIES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    RESOURCE_QUOTAS,
     ROLE_BINDINGS,
     SECRETS,
     SERVICES,
@@ -109,6 +110,23 @@ async def test_an_object_of_somebody_else_is_left_alone(
     world.server.remove(kind, key)
     await world.settle()
     assert world.ready("vision")["status"] == "True", "it recovers"
+
+
+async def test_a_resource_quota_of_somebody_else_is_left_alone(world: World) -> None:
+    """Also in a namespace that Cede created; an adopted one gets none."""
+    await world.settle()
+    key = ("vision", "cede-objects")
+    world.server.remove(RESOURCE_QUOTAS, key)
+    meta = {"name": key[1], "namespace": key[0]}
+    foreign = world.server.put(RESOURCE_QUOTAS, {"metadata": meta, "spec": {"hard": {}}})
+    world.now += 60
+    await world.settle(kueue=False)
+    assert world.server.get(RESOURCE_QUOTAS, key) == foreign
+    assert world.ready("vision")["reason"] == "ObjectExists"
+    assert "ResourceQuota cede-objects in namespace vision" in world.ready("vision")["message"]
+    world.server.remove(RESOURCE_QUOTAS, key)
+    await world.settle()
+    assert world.ready("vision")["status"] == "True"
 
 
 async def test_our_object_without_its_labels_gets_them_back(world: World) -> None:

@@ -17,6 +17,7 @@ from cede.api.objects import (
     NAMESPACES,
     NODES,
     POLICIES,
+    RESOURCE_QUOTAS,
     ROLE_BINDINGS,
     SERVICES,
 )
@@ -59,6 +60,7 @@ async def test_every_object_is_created_in_an_empty_cluster(world: World) -> None
         "LocalQueue vision/default",
         "Service vision/cede-peers",
         "NetworkPolicy vision/cede-elastic",
+        "ResourceQuota vision/cede-objects",
         "Secret vision/cede-control",
         "RoleBinding vision/cede-members",
         "ClusterQueue research",
@@ -66,6 +68,7 @@ async def test_every_object_is_created_in_an_empty_cluster(world: World) -> None
         "LocalQueue research/default",
         "Service research/cede-peers",
         "NetworkPolicy research/cede-elastic",
+        "ResourceQuota research/cede-objects",
         "Secret research/cede-control",
         "Secret cede-system/cede-root",
     }
@@ -122,6 +125,20 @@ async def test_nothing_is_written_when_nothing_has_changed(world: World) -> None
     world.renew_lease()
     put_node(world.server, "n1")
     assert await world.settle() == []
+
+
+async def test_what_kubernetes_counts_in_a_namespace_causes_no_pass(world: World) -> None:
+    """It is counted again at each new pod of each team."""
+    await world.settle()
+    world.controller.wake.clear()
+    quota = existing(world.server, RESOURCE_QUOTAS, ("vision", "cede-objects"))
+    quota = world.server.put(RESOURCE_QUOTAS, quota | {"status": {"used": {"count/pods": "7"}}})
+    await world.sync_caches()
+    assert not world.controller.wake.is_set()
+    spec = {"hard": {"count/pods": "50k"}}
+    world.server.put(RESOURCE_QUOTAS, quota | {"spec": spec})
+    await world.sync_caches()
+    assert world.controller.wake.is_set()
 
 
 async def test_heartbeats_cause_no_write(world: World) -> None:

@@ -5,7 +5,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cede.api import names
-from cede.api.objects import CLUSTER_QUEUES, EVENTS, PRIORITY_CLASSES, SECRETS, SERVICES, Json
+from cede.api.objects import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICES,
+    Json,
+)
 from cede.api.reasons import EventReason
 from tests.harness.quota_controller import (
     World,
@@ -84,6 +92,18 @@ async def test_an_edit_of_a_shared_object_is_reported_at_the_policy(world: World
     await world.settle()
     sentence = "WorkloadPriorityClass training was changed: value was 99, is 50 again"
     assert reported_edits(world) == {"default": sentence}
+
+
+async def test_a_raised_limit_of_objects_is_lowered_again(world: World) -> None:
+    key = ("vision", "cede-objects")
+    quota = existing(world.server, RESOURCE_QUOTAS, key)
+    quota["spec"]["hard"]["count/pods"] = "50k"
+    world.server.put(RESOURCE_QUOTAS, quota)
+    world.now += 60
+    await world.settle()
+    limits = existing(world.server, RESOURCE_QUOTAS, key)["spec"]["hard"]
+    assert limits["count/pods"] == "10000"
+    assert "spec.hard.count/pods was 50k, is 10000 again" in reported_edits(world)["vision"]
 
 
 async def test_a_deleted_object_is_created_again_and_reported(world: World) -> None:

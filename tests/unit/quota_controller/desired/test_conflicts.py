@@ -132,7 +132,7 @@ def test_a_namespace_that_is_no_longer_named_loses_our_labels_only() -> None:
     plan = make_plan(snapshot([allocation(namespace={"name": "other"})], live=before))
     assert plan.abandoned_namespaces == ((("", "vision"), "u"),)
     deleted = {kind.kind for kind, _, _ in plan.unwanted(before)}
-    assert deleted == {"LocalQueue", "NetworkPolicy", "Service", "Secret"}
+    assert deleted == {"LocalQueue", "NetworkPolicy", "ResourceQuota", "Service", "Secret"}
 
 
 def test_a_renamed_team_keeps_its_namespace() -> None:

@@ -46,6 +46,18 @@ OWN_MANAGER = "cede-quota-controller"
             ["a[0].nominalQuota was 8, is 4 again"],
             id="another amount",
         ),
+        pytest.param(
+            {"spec": {"hard": {"count/pods": "10k"}}},
+            {"spec": {"hard": {"count/pods": "10000"}}},
+            [],
+            id="the API server writes thousands with a letter",
+        ),
+        pytest.param(
+            {"spec": {"hard": {"count/pods": "50k"}}},
+            {"spec": {"hard": {"count/pods": "10000"}}},
+            ["spec.hard.count/pods was 50k, is 10000 again"],
+            id="a raised limit",
+        ),
         pytest.param({"weight": 50}, {"weight": "50"}, [], id="a number is an amount"),
         pytest.param(
             {"a": "x" * 80},

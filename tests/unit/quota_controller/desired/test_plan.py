@@ -35,6 +35,7 @@ def test_one_allocation_becomes_all_objects_of_a_team() -> None:
         "LocalQueue default in namespace vision",
         "Service cede-peers in namespace vision",
         "NetworkPolicy cede-elastic in namespace vision",
+        "ResourceQuota cede-objects in namespace vision",
         "Secret cede-control in namespace vision",
         "RoleBinding cede-members in namespace vision",
     ]
@@ -158,6 +159,7 @@ def test_its_objects_are_deleted_when_no_job_uses_its_quota(
     assert ("vision" in plan.drained) is drained
     removed = {kind.kind for kind, _, _ in plan.unwanted(before)}
     objects_of_team = {"ClusterQueue", "LocalQueue", "NetworkPolicy", "Service", "Secret"}
+    objects_of_team.add("ResourceQuota")
     expected = objects_of_team if drained else set()
     assert removed - {"ResourceFlavor", "Cohort", "WorkloadPriorityClass"} == expected
     assert bool(plan.abandoned_namespaces) is drained, "the namespace stays, without our labels"

@@ -160,6 +160,10 @@ def test_members_delete_pods_and_create_none() -> None:
     assert rights("cede-member")["", "pods"] == READ | {"delete"}, "jobs create pods"
 
 
+def test_members_see_how_many_objects_they_may_have_and_raise_no_limit() -> None:
+    assert rights("cede-member")["", "resourcequotas"] == READ
+
+
 def test_viewers_only_read() -> None:
     assert all(verbs == READ for verbs in rights("cede-viewer").values())
 
