@@ -10,7 +10,6 @@ from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import Meta, rfc3339
-from cede.api.policy import PolicySpec
 from cede.api.support import Kubernetes
 from cede.causes.snapshot import Deployment, DeploymentSpec, DeploymentStatus
 from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
@@ -67,6 +66,7 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
         "ClusterPolicy KueueConfigured",
         "ClusterPolicy SchedulerLeads",
         "namespaces of teams",
+        "pod security",
         "guards",
         "stopped jobs",
     ]
@@ -205,49 +205,6 @@ def test_conditions_of_the_policy_have_their_own_cure(status: str, state: State)
     entry = {"type": "KueueConfigured", "status": status, "message": "set fairSharing"}
     result = finding("ClusterPolicy KueueConfigured", policy=policy(conditions=[entry]))
     assert (result.state, result.message) == (state, "set fairSharing")
-
-
-# --- namespaces -----------------------------------------------------------------------------------
-def namespaces(*labelled: str) -> list[MetadataOnly]:
-    return [MetadataOnly(Meta(name=name, labels={names.TEAM: "t"})) for name in labelled]
-
-
-def test_namespaces_of_teams_alone_are_right() -> None:
-    result = finding("namespaces of teams", team_namespaces=namespaces("vision", "lab"))
-    assert (result.state, result.message) == (
-        State.OK,
-        "2, none of them of the cluster or of controllers",
-    )
-
-
-@pytest.mark.parametrize("security", [{}, {"controllerNamespaces": ["kubeflow", "ci"]}])
-def test_a_team_in_a_namespace_of_the_cluster_is_wrong(security: dict[str, Any]) -> None:
-    spec = PolicySpec.model_validate({"security": security})
-    changed = policy().model_copy(update={"spec": spec})
-    labelled_ = namespaces("vision", "kubeflow")
-    result = finding("namespaces of teams", team_namespaces=labelled_, policy=changed)
-    assert (result.state, result.message) == (
-        State.WRONG,
-        "kubeflow: members could use service accounts with rights over the cluster, or that no "
-        "quota binds: give the team another one, and `kubectl label namespace kubeflow "
-        "cede.dev/team- cede.dev/allocation-`",
-    )
-
-
-def test_a_team_in_a_namespace_of_the_policys_controllers_is_wrong() -> None:
-    spec = PolicySpec.model_validate({"security": {"controllerNamespaces": ["kube-system", "ci"]}})
-    changed = policy().model_copy(update={"spec": spec})
-    result = finding("namespaces of teams", team_namespaces=namespaces("ci"), policy=changed)
-    assert result.state is State.WRONG
-    assert result.message.endswith(
-        "or remove ci from spec.security.controllerNamespaces of the ClusterPolicy if no "
-        "controller runs there"
-    )
-
-
-def test_namespaces_that_may_not_be_listed_are_unknown() -> None:
-    result = finding("namespaces of teams", team_namespaces=Unread.FORBIDDEN)
-    assert result.state is State.UNKNOWN
 
 
 # --- what Cessions left behind --------------------------------------------------------------------
