@@ -17,6 +17,7 @@ from cede.report.installation_facts import (
     INSTALL,
     Finding,
     Installation,
+    Placed,
     State,
     Unread,
 )
@@ -48,6 +49,7 @@ def findings(cluster: Installation, now: float) -> list[Finding]:
     ]
     result += [_lease(name, lease, now) for name, lease in cluster.leases.items()]
     result += [_certificate(cluster.webhook_ca_end, now), *_policy(cluster.policy)]
+    result.append(_place(cluster.placed))
     result += namespace_findings(cluster)
     return [*result, _guards(cluster, now), _stopped(cluster, now)]
 
@@ -198,6 +200,24 @@ def _policy(policy: ClusterPolicy | Unread) -> Iterator[Finding]:
         yield Finding(
             subject, state_by_status.get(entry["status"], State.UNKNOWN), entry["message"]
         )
+
+
+def _place(placed: Sequence[Placed] | Unread) -> Finding:
+    """All names are fixed: what a second installation has, the first one has no longer."""
+    subject = "place of Cede"
+    if isinstance(placed, Unread):
+        return Finding(subject, State.UNKNOWN, "you may not read all Deployments and bindings")
+    elsewhere = [item for item in placed if item.namespace != names.SYSTEM_NAMESPACE]
+    if not elsewhere:
+        return Finding(subject, State.OK, f"all of it in namespace {names.SYSTEM_NAMESPACE}")
+    listed = ", ".join(f"{item.subject} in {item.namespace}" for item in elsewhere)
+    return Finding(
+        subject,
+        State.WRONG,
+        f"Cede runs in namespace {names.SYSTEM_NAMESPACE} only, once in a cluster, and another "
+        f"installation takes its rights: {listed}: delete the Deployments there, and `{INSTALL} "
+        "--force-conflicts`",
+    )
 
 
 # --- what Cessions left behind --------------------------------------------------------------------

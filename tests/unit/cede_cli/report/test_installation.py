@@ -20,6 +20,7 @@ from cede.report.installation_facts import (
     CRDS,
     Finding,
     Installation,
+    Placed,
     State,
     Unread,
 )
@@ -65,6 +66,7 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
         "ClusterPolicy Ready",
         "ClusterPolicy KueueConfigured",
         "ClusterPolicy SchedulerLeads",
+        "place of Cede",
         "namespaces of teams",
         "pod security",
         "guards",
@@ -190,6 +192,7 @@ def test_what_is_wrong_has_its_cure(subject: str, changed: dict[str, Any], messa
         ("Kueue", {"unread_kinds": ("Workload",)}),
         ("CRDs", {"unread_kinds": CRDS}),
         ("ClusterPolicy", {"policy": Unread.FORBIDDEN}),
+        ("place of Cede", {"placed": Unread.FORBIDDEN}),
         ("ClusterPolicy Ready", {"policy": policy()}),
     ],
 )
@@ -205,6 +208,23 @@ def test_conditions_of_the_policy_have_their_own_cure(status: str, state: State)
     entry = {"type": "KueueConfigured", "status": status, "message": "set fairSharing"}
     result = finding("ClusterPolicy KueueConfigured", policy=policy(conditions=[entry]))
     assert (result.state, result.message) == (state, "set fairSharing")
+
+
+# --- a second installation ------------------------------------------------------------------------
+def test_what_is_elsewhere_of_cede_is_named_with_the_cure() -> None:
+    placed = [
+        Placed("Deployment cede-scheduler", names.SYSTEM_NAMESPACE),
+        Placed("Deployment cede-webhook", "other"),
+        Placed("account cede-scheduler of ClusterRoleBinding cede-scheduler", "other"),
+    ]
+    result = finding("place of Cede", placed=placed)
+    assert (result.state, result.message) == (
+        State.WRONG,
+        "Cede runs in namespace cede-system only, once in a cluster, and another installation "
+        "takes its rights: Deployment cede-webhook in other, account cede-scheduler of "
+        "ClusterRoleBinding cede-scheduler in other: delete the Deployments there, and `kubectl "
+        "apply --server-side -k deploy/overlays/production --force-conflicts`",
+    )
 
 
 # --- what Cessions left behind --------------------------------------------------------------------
