@@ -1,17 +1,16 @@
-"""Removes Cede from a cluster: `cede release` and `cede uninstall`. Both can be run again."""
+"""Returns to Kueue's own preemption: `cede release`. It can be run again."""
 
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from cede.api import guards, job_progress, names, private_quota, sizes
+from cede.api import guards, names, private_quota, sizes
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
-    CONFIG_MAPS,
     DEPLOYMENTS,
     JOBS,
     LEADER_WORKER_SETS,
@@ -28,13 +27,10 @@ from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
 from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import controller, identity
 from cede.kube.client import Client
-from cede.kube.errors import ApiError, NotFound
+from cede.kube.errors import NotFound, Unreadable
 from cede.release_steps import Outcome, Steps, Tell
 
-STOP_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.5
-POD_SELECTOR = "app.kubernetes.io/part-of=cede"
-"""Selects the pods of Cede's components, by their label in deploy/base."""
 
 
 async def release(client: Client, tell: Tell) -> Outcome:
@@ -44,47 +40,24 @@ async def release(client: Client, tell: Tell) -> Outcome:
     The policy comes first: otherwise a running quota_controller or scheduler would undo the rest.
     """
     steps = Steps(client, tell)
-    await _release(client, steps)
+    await release_all(client, steps)
     return steps.outcome
 
 
-async def uninstall(client: Client, tell: Tell) -> Outcome:
-    """No component runs and no finalizer of ours is left afterwards: `kubectl delete -k` completes.
-
-    Jobs and quotas stay; the notes of their progress do not. An allocation has our finalizer until
-    it is drained, and without the quota_controller nothing else would remove it.
-    """
-    steps = Steps(client, tell)
-    await _release(client, steps)
-    for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
-        key = (names.SYSTEM_NAMESPACE, name)
-        await steps.patch(
-            DEPLOYMENTS, key, {"spec": {"replicas": 0}}, f"Deployment {name}: scaled to 0"
-        )
-    # a quota_controller that is still stopping would add its finalizer again
-    if await _pods_have_ended(client):
-        # what a pass of the scheduler wrote after the first time
-        again = Steps(client, tell)
-        await _release(client, again)
-        steps.failed += again.failed
-        await _remove_finalizers(client, steps)
-        await _remove_progress(client, steps)
-    else:
-        steps.failed.append(
-            f"pods in namespace {names.SYSTEM_NAMESPACE} still run after {STOP_TIMEOUT_S:.0f} s"
-        )
-    return steps.outcome
-
-
-async def _release(client: Client, steps: Steps) -> None:
+async def release_all(client: Client, steps: Steps, *, opens_queues: bool = False) -> None:
+    """All of it that `steps` can do. With `opens_queues`, the queue of an allocation that is being
+    deleted admits jobs again: nobody will delete it once it is drained."""
     await steps.patch(
         POLICIES,
         ("", names.POLICY_NAME),
         {"spec": {"mode": "Observe"}},
         "ClusterPolicy: mode Observe",
     )
-    within_queue = await _preempt_own_tasks(client)
-    queues, _ = await client.list(CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR)
+    allocations = {item.metadata.name: item for item in await _allocations(client)}
+    queues = list[Json]()
+    # Kueue is removed already
+    with suppress(NotFound):
+        queues, _ = await client.list(CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR)
     guarded = list[str]()
     for queue in queues:
         name = queue["metadata"]["name"]
@@ -92,21 +65,23 @@ async def _release(client: Client, steps: Steps) -> None:
         if cession:
             guarded.append(cession)
             continue
-        preemption = {
-            "withinClusterQueue": within_queue.get(name, "LowerPriority"),
-            "reclaimWithinCohort": "Any",
+        allocation = allocations.get(name)
+        spec: Json = {
+            "queueingStrategy": "BestEffortFIFO",
+            "preemption": {
+                "withinClusterQueue": _preempts_own(allocation),
+                "reclaimWithinCohort": "Any",
+            },
         }
-        spec: Json = {"queueingStrategy": "BestEffortFIFO", "preemption": preemption}
+        result = f"ClusterQueue {name}: Kueue's own preemption"
+        if opens_queues and allocation and _is_held_for_deletion(queue, allocation):
+            spec["stopPolicy"] = "None"
+            result += ", and it admits jobs again"
         body: Json = {"spec": spec}
         if private_quota.read(queue):
             body["metadata"] = {"annotations": {names.PRIVATE_QUOTA: None}}
             spec["resourceGroups"] = private_quota.groups_before(queue)
-        await steps.patch(
-            CLUSTER_QUEUES,
-            ("", name),
-            body,
-            f"ClusterQueue {name}: Kueue's own preemption",
-        )
+        await steps.patch(CLUSTER_QUEUES, ("", name), body, result)
     # after private quota, which would be more than there is without them
     for cession in guarded:
         await _delete_guard(client, steps, cession)
@@ -150,14 +125,26 @@ async def _ceded_servers(client: Client) -> list[tuple[Kind, Deployment | Leader
     ]
 
 
-async def _preempt_own_tasks(client: Client) -> dict[str, str]:
-    """Allocation → whether its team's jobs may preempt each other, as its administrator set it."""
+async def _allocations(client: Client) -> list[ComputeAllocation]:
+    """Those that this version can read."""
+    unreadable = list[Unreadable]()
     try:
-        allocations, _ = await client.list(ALLOCATIONS, ComputeAllocation)
+        allocations, _ = await client.list(ALLOCATIONS, ComputeAllocation, unreadable=unreadable)
     except NotFound:
         # the CRDs of Cede are deleted already
-        return {}
-    return {allocation.metadata.name: allocation.spec.preemptOwnTasks for allocation in allocations}
+        return []
+    return allocations
+
+
+def _preempts_own(allocation: ComputeAllocation | None) -> str:
+    """Whether its team's jobs may preempt each other, as its administrator set it."""
+    return allocation.spec.preemptOwnTasks if allocation else "LowerPriority"
+
+
+def _is_held_for_deletion(queue: Json, allocation: ComputeAllocation) -> bool:
+    """Whether the quota_controller was about to delete the queue, and drained it first."""
+    on_hold = queue["spec"].get("stopPolicy", "None") != "None"
+    return on_hold and bool(allocation.metadata.deletionTimestamp) and allocation.spec.active
 
 
 async def _let_run_again(client: Client, steps: Steps) -> None:
@@ -166,7 +153,10 @@ async def _let_run_again(client: Client, steps: Steps) -> None:
     began = time.time()
     tried = set[Key]()
     while True:
-        workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=names.STOPPED_FOR)
+        workloads = list[MetadataOnly]()
+        # Kueue is removed already
+        with suppress(NotFound):
+            workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=names.STOPPED_FOR)
         stopped = [workload for workload in workloads if workload.metadata.key not in tried]
         saving = await _saving(client, stopped, began)
         for namespace, name in {workload.metadata.key for workload in stopped} - saving.keys():
@@ -226,55 +216,3 @@ def _why_it_waits(saving: Mapping[Key, float]) -> str:
     workloads = ", ".join(sorted("/".join(key) for key in saving))
     until = rfc3339(max(saving.values()))
     return f"waiting until the pods of {workloads} have saved and ended, {until} at the latest"
-
-
-async def _pods_have_ended(client: Client) -> bool:
-    """Waits until no pod of a component is left; False after `STOP_TIMEOUT_S`."""
-    for _ in range(round(STOP_TIMEOUT_S / POLL_INTERVAL_S)):
-        pods, _ = await client.list(
-            PODS, MetadataOnly, namespace=names.SYSTEM_NAMESPACE, labels=POD_SELECTOR
-        )
-        if not pods:
-            return True
-        await asyncio.sleep(POLL_INTERVAL_S)
-    return False
-
-
-async def _remove_progress(client: Client, steps: Steps) -> None:
-    """What a scheduler that runs would note again."""
-    try:
-        config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=job_progress.FIELDS)
-    except ApiError as error:
-        steps.failed.append(f"ConfigMaps {names.PROGRESS}: {error}")
-        return
-    for config_map in config_maps:
-        key = config_map.metadata.key
-        place = "/".join(key)
-        await steps.run(
-            client.delete(CONFIG_MAPS, key),
-            f"ConfigMap {place}",
-            f"ConfigMap {place}: deleted",
-        )
-
-
-async def _remove_finalizers(client: Client, steps: Steps) -> None:
-    try:
-        allocations, _ = await client.list(ALLOCATIONS, MetadataOnly)
-    except NotFound:
-        # the CRDs of Cede are deleted already
-        return
-    for allocation in allocations:
-        metadata = allocation.metadata
-        remaining = [
-            finalizer
-            for finalizer in metadata.finalizers
-            if finalizer != names.ALLOCATION_FINALIZER
-        ]
-        if len(remaining) < len(metadata.finalizers):
-            changed = {"finalizers": remaining, "resourceVersion": metadata.resourceVersion}
-            await steps.patch(
-                ALLOCATIONS,
-                metadata.key,
-                {"metadata": changed},
-                f"ComputeAllocation {metadata.name}: may be deleted",
-            )

@@ -20,7 +20,7 @@ from cede.api.policy import ClusterPolicy
 from cede.kube import health, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client
-from cede.kube.connection import connect
+from cede.kube.connection import connect, namespace_mistake
 from cede.kube.errors import NotFound
 from webhook.certificates.keeper import CertificateKeeper
 from webhook.connections import Connections, listen
@@ -147,6 +147,8 @@ async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
 
 
 async def main(flags: Flags) -> None:
+    if mistake := namespace_mistake(flags.kubeconfig):
+        sys.exit(mistake)
     logs.setup(flags.log_level)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -177,6 +177,8 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY_CEDE = "cede"
 """The label of every object that the quota_controller creates."""
 MANAGED_SELECTOR = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
+PART_OF_CEDE = "app.kubernetes.io/part-of=cede"
+"""Selects what the manifests of deploy/ bring, and the pods of the components."""
 
 # --- objects of Cede ------------------------------------------------------------------------------
 POLICY_NAME = "default"

@@ -30,6 +30,7 @@ from cede.report.installation_facts import (
     CRDS,
     Finding,
     Installation,
+    Placed,
     State,
     Unread,
 )
@@ -53,7 +54,23 @@ NEEDED_KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A Service, or whom a role is bound to."""
+
+    kind: str = "Service"
+    name: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    metadata: Meta = field(default_factory=Meta)
+    subjects: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ClientConfig:
+    service: Reference = field(default_factory=Reference)
     caBundle: str = ""
 
 
@@ -119,6 +136,7 @@ async def _read(client: "HttpClient") -> Installation:
         deployments=deployments,
         leases=leases,
         team_namespaces=await _team_namespaces(client),
+        placed=await _or_unread(_placed(client)),
         webhook_ca_end=await _or_unread(_webhook_ca_end(client)),
         guards=await _labelled(client, objects.CLUSTER_QUEUES, names.GUARD),
         stopped=await _labelled(client, objects.WORKLOADS, names.STOPPED_FOR),
@@ -207,6 +225,38 @@ async def _deployment(client: "HttpClient", name: str) -> Deployment | Unread:
 async def _team_namespaces(client: "HttpClient") -> list[MetadataOnly] | Unread:
     answer = await _or_unread(client.list(objects.NAMESPACES, MetadataOnly, labels=names.TEAM))
     return answer if isinstance(answer, Unread) else answer[0]
+
+
+async def _placed(client: "HttpClient") -> list[Placed]:
+    """The components in all namespaces, the accounts that their rights are bound to, and the
+    Services that reviews are sent to."""
+    deployments, _ = await client.list(objects.DEPLOYMENTS, MetadataOnly, labels=names.PART_OF_CEDE)
+    placed = [
+        Placed(f"Deployment {deployment.metadata.name}", deployment.metadata.namespace)
+        for deployment in deployments
+        if deployment.metadata.name in (*COMPONENTS, *ADDITIONS)
+    ]
+    bindings, _ = await client.list(
+        objects.CLUSTER_ROLE_BINDINGS, Binding, labels=names.PART_OF_CEDE
+    )
+    placed += [
+        Placed(
+            f"account {subject.name} of ClusterRoleBinding {binding.metadata.name}",
+            subject.namespace,
+        )
+        for binding in bindings
+        for subject in binding.subjects
+        if subject.namespace
+    ]
+    for kind in (objects.MUTATING_WEBHOOKS, objects.VALIDATING_WEBHOOKS):
+        configurations, _ = await client.list(kind, WebhookConfiguration, labels=names.PART_OF_CEDE)
+        services = {
+            webhook.clientConfig.service.namespace
+            for configuration in configurations
+            for webhook in configuration.webhooks
+        }
+        placed += [Placed(f"Service of the {kind.kind}", place) for place in services if place]
+    return placed
 
 
 async def _labelled(client: "HttpClient", kind: Kind, label: str) -> list[MetadataOnly]:

@@ -21,9 +21,9 @@ async def release(chosen: Options) -> int:
 async def uninstall(chosen: Options) -> int:
     """Release, stop Cede's components and remove its finalizers.
 
-    Its manifests can be deleted afterwards. Running jobs are not touched.
+    Its manifests can be deleted before or afterwards. Running jobs are not touched.
     """
-    from cede.release import uninstall
+    from cede.uninstall import uninstall
 
     async with connected(chosen) as client:
         done, failed = await uninstall(client, _tell)

@@ -21,7 +21,7 @@ from cede.dashboard.people.reviews import Reviews
 from cede.dashboard.people.sessions import Sessions
 from cede.dashboard.server import Server
 from cede.kube import health, logs
-from cede.kube.connection import connect, load_configuration
+from cede.kube.connection import connect, load_configuration, namespace_mistake
 
 log = logging.getLogger("dashboard")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -103,6 +103,8 @@ async def serve(flags: argparse.Namespace, stop: asyncio.Event) -> None:
 
 
 async def main(flags: argparse.Namespace) -> None:
+    if mistake := namespace_mistake(flags.kubeconfig):
+        sys.exit(mistake)
     logs.setup(flags.log_level)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -13,6 +13,7 @@ from kubernetes.aio.config import ConfigException, incluster_config
 from kubernetes.aio.config.incluster_config import load_incluster_config
 from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
 
+from cede.api import names
 from cede.api.objects import Json
 from cede.kube.client import REQUEST_TIMEOUT, HttpClient
 
@@ -109,6 +110,17 @@ def context_namespace(kubeconfig: str | None = None, context: str | None = None)
         return own
     chosen = _context(kubeconfig, context)
     return str(chosen.get("context", {}).get("namespace") or DEFAULT_NAMESPACE)
+
+
+def namespace_mistake(kubeconfig: str | None = None) -> str:
+    """Why no component of Cede may run in this pod; empty if it may, and outside of a cluster."""
+    own = "" if kubeconfig else _pod_namespace()
+    if own in ("", names.SYSTEM_NAMESPACE):
+        return ""
+    return (
+        f"Cede runs in namespace {names.SYSTEM_NAMESPACE} only, once in a cluster, and this pod is "
+        f"in namespace {own}: remove the namespace from your overlay"
+    )
 
 
 def context_name(kubeconfig: str | None = None, context: str | None = None) -> str:

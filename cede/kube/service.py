@@ -5,6 +5,7 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from cede.api import names
 from cede.kube import health, lease, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client
-from cede.kube.connection import connect
+from cede.kube.connection import connect, namespace_mistake
 from cede.kube.lease import LostLease, Stalled, Times
 from cede.kube.progress import Progress
 
@@ -58,7 +59,12 @@ def read_flags(arguments: argparse.Namespace) -> Flags:
 async def run_process(
     flags: Flags, manager: str, work: Callable[[Client], Awaitable[None]]
 ) -> None:
-    """Runs `work` until SIGTERM or SIGINT. `manager` is the field manager of its writes."""
+    """Runs `work` until SIGTERM or SIGINT. `manager` is the field manager of its writes.
+
+    Exits with a sentence in a pod of a namespace in which Cede has no rights.
+    """
+    if mistake := namespace_mistake(flags.kubeconfig):
+        sys.exit(mistake)
     logs.setup(flags.log_level)
     gc.set_threshold(*GC_THRESHOLDS)
     task = asyncio.current_task()

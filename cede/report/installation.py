@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from cede.api import durations, names
-from cede.api.allocation import is_reserved
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import condition, unix
 from cede.api.policy import ClusterPolicy, PolicySpec
@@ -18,9 +17,11 @@ from cede.report.installation_facts import (
     INSTALL,
     Finding,
     Installation,
+    Placed,
     State,
     Unread,
 )
+from cede.report.team_namespaces import namespace_findings
 
 STALE_AFTER_S = 300.0
 """A guard ends after 120 s, and a Cession's last writes follow within seconds."""
@@ -48,7 +49,8 @@ def findings(cluster: Installation, now: float) -> list[Finding]:
     ]
     result += [_lease(name, lease, now) for name, lease in cluster.leases.items()]
     result += [_certificate(cluster.webhook_ca_end, now), *_policy(cluster.policy)]
-    result.append(_team_namespaces(cluster))
+    result.append(_place(cluster.placed))
+    result += namespace_findings(cluster)
     return [*result, _guards(cluster, now), _stopped(cluster, now)]
 
 
@@ -200,34 +202,21 @@ def _policy(policy: ClusterPolicy | Unread) -> Iterator[Finding]:
         )
 
 
-def _team_namespaces(cluster: Installation) -> Finding:
-    """Members may run jobs with every service account of their namespace."""
-    subject = "namespaces of teams"
-    if isinstance(cluster.team_namespaces, Unread):
-        return Finding(subject, State.UNKNOWN, "you may not list namespaces")
-    spec = PolicySpec() if isinstance(cluster.policy, Unread) else cluster.policy.spec
-    labelled = [namespace.metadata.name for namespace in cluster.team_namespaces]
-    reserved = [name for name in labelled if is_reserved(name)]
-    trusted = set(spec.security.controllerNamespaces) - set(reserved)
-    of_controllers = [name for name in labelled if name in trusted]
-    if not reserved and not of_controllers:
-        return Finding(
-            subject, State.OK, f"{len(labelled)}, none of them of the cluster or of controllers"
-        )
-    move = (
-        "give the team another one, and `kubectl label namespace "
-        f"{' '.join(reserved + of_controllers)} {names.TEAM}- {names.ALLOCATION}-`"
-    )
-    if of_controllers:
-        move += (
-            f"; or remove {', '.join(of_controllers)} from spec.security.controllerNamespaces of "
-            "the ClusterPolicy if no controller runs there"
-        )
+def _place(placed: Sequence[Placed] | Unread) -> Finding:
+    """All names are fixed: what a second installation has, the first one has no longer."""
+    subject = "place of Cede"
+    if isinstance(placed, Unread):
+        return Finding(subject, State.UNKNOWN, "you may not read all Deployments and bindings")
+    elsewhere = [item for item in placed if item.namespace != names.SYSTEM_NAMESPACE]
+    if not elsewhere:
+        return Finding(subject, State.OK, f"all of it in namespace {names.SYSTEM_NAMESPACE}")
+    listed = ", ".join(f"{item.subject} in {item.namespace}" for item in elsewhere)
     return Finding(
         subject,
         State.WRONG,
-        f"{', '.join(reserved + of_controllers)}: members could use service accounts with rights "
-        f"over the cluster, or that no quota binds: {move}",
+        f"Cede runs in namespace {names.SYSTEM_NAMESPACE} only, once in a cluster, and another "
+        f"installation takes its rights: {listed}: delete the Deployments there, and `{INSTALL} "
+        "--force-conflicts`",
     )
 
 

@@ -44,6 +44,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """Something of Cede, and the namespace in which it is or to which it leads."""
+
+    subject: str
+    namespace: str
+
+
+@dataclass(frozen=True)
 class Installation:
     """What was read of a cluster, with Cede or before it is installed."""
 
@@ -65,6 +73,8 @@ class Installation:
     leases: Mapping[str, Lease | None] = field(default_factory=dict)
     # those with the label of a team
     team_namespaces: Sequence[MetadataOnly] | Unread = ()
+    # the components, whom their rights are bound to, and where reviews are sent
+    placed: Sequence[Placed] | Unread = ()
     # when the certificate authority of the webhook ends (Unix seconds); 0.0: it is not published
     webhook_ca_end: float | Unread = Unread.MISSING
     # ClusterQueues with the label of a guard, and Workloads that are stopped for a Cession

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from cede.api import names
 from tests.harness.local_cluster import deploy_local
-from tests.integration.admin import governed
+from tests.integration.admin import Admin, governed
+from tests.marks import LONG
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
@@ -27,21 +29,94 @@ def test_the_production_overlay_is_valid(cluster: Any) -> None:
 
 def test_cede_is_removed_without_stopping_a_job(cluster: Any) -> None:
     with governed(cluster) as admin:
-        admin.apply_team(TEAM, 8)
-        admin.submit(admin.job(TEAM, "runs", 8, pods=8))
-        admin.wait_for_admission(TEAM, "runs")
-        kubeconfig = str(cluster.kubeconfig)
-        command = [sys.executable, "-m", "cede.cli", "uninstall", "--kubeconfig", kubeconfig]
+        submit_running_job(admin)
         try:
-            done = subprocess.run(command, text=True, capture_output=True, check=False)
-            assert done.returncode == 0, done.stderr
+            uninstall(cluster)
             cluster.kubectl("delete", "-k", LOCAL, "--timeout=90s")
             assert "computeallocations" not in cluster.kubectl("get", "crd", "-o", "name")
-            assert "runs" in admin.admitted_jobs(TEAM)
-            assert not admin.eviction_reason(TEAM, "runs")
-            preemption = admin.cluster_queue(TEAM)["spec"]["preemption"]
-            assert preemption["reclaimWithinCohort"] == "Any", "Kueue preempts by its own rules"
-            cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
-            cluster.kubectl("delete", "namespace", TEAM, "--wait=false")
+            assert_kueue_continues(admin)
+            remove_team(cluster)
         finally:
             deploy_local("up")
+
+
+@LONG
+@pytest.mark.parametrize("first", ["manifests", "crds", "namespace"])
+def test_cede_is_removed_when_something_of_it_was_deleted_first(cluster: Any, first: str) -> None:
+    """As a prune of GitOps does it, too. What waits for the finalizer ends with `cede uninstall`,
+    and no queue stays without preemption or on hold."""
+    deleted = {
+        "manifests": ("-k", LOCAL),
+        "crds": ("-k", str(TREE / "deploy" / "crds")),
+        "namespace": ("namespace", names.SYSTEM_NAMESPACE),
+    }
+    with governed(cluster) as admin:
+        submit_running_job(admin)
+        cluster.until(
+            lambda: (
+                admin.cluster_queue(TEAM)["spec"]["preemption"]["reclaimWithinCohort"] == "Never"
+            ),
+            "Cede to preempt instead of Kueue",
+            60,
+        )
+        try:
+            cluster.kubectl("delete", *deleted[first], "--wait=false")
+            if first == "namespace":
+                # with it goes the watchdog
+                cluster.until(lambda: not namespace_exists(cluster), "the namespace to go", 120)
+            else:
+                cluster.until(
+                    lambda: (
+                        "deletionTimestamp"
+                        in cluster.kubectl_json("get", "computeallocation", TEAM)["metadata"]
+                    ),
+                    "the deletion to wait for the finalizer",
+                    60,
+                )
+            uninstall(cluster)
+            assert_kueue_continues(admin)
+            uninstall(cluster)
+            cluster.kubectl("delete", "-k", LOCAL, "--ignore-not-found", "--timeout=90s")
+            cluster.until(
+                lambda: "cede.dev" not in cluster.kubectl("get", "crd", "-o", "name"),
+                "the CRDs to go",
+                60,
+            )
+            assert_kueue_continues(admin)
+            remove_team(cluster)
+        finally:
+            deploy_local("up")
+
+
+def namespace_exists(cluster: Any) -> bool:
+    listing = cluster.kubectl("get", "namespaces", "-o", "name")
+    return f"namespace/{names.SYSTEM_NAMESPACE}" in listing.split()
+
+
+def submit_running_job(admin: Admin) -> None:
+    admin.apply_team(TEAM, 8)
+    admin.submit(admin.job(TEAM, "runs", 8, pods=8))
+    admin.wait_for_admission(TEAM, "runs")
+
+
+def uninstall(cluster: Any) -> None:
+    kubeconfig = str(cluster.kubeconfig)
+    command = [sys.executable, "-m", "cede.cli", "uninstall", "--kubeconfig", kubeconfig]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def assert_kueue_continues(admin: Admin) -> None:
+    """The job runs on, and its queue preempts and admits as Kueue's own do."""
+    assert "runs" in admin.admitted_jobs(TEAM)
+    assert not admin.eviction_reason(TEAM, "runs")
+    spec = admin.cluster_queue(TEAM)["spec"]
+    assert spec["preemption"]["reclaimWithinCohort"] == "Any"
+    assert spec["preemption"]["withinClusterQueue"] == "LowerPriority"
+    assert spec["queueingStrategy"] == "BestEffortFIFO"
+    assert spec.get("stopPolicy", "None") == "None"
+
+
+def remove_team(cluster: Any) -> None:
+    cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
+    cluster.kubectl("delete", "namespace", TEAM, "--wait=false")

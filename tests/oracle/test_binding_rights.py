@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from cede.api import names
 from cede.api.objects import Json
 from tests.harness.admission import Judge
 from tests.oracle.test_rights import QUOTA_CONTROLLER, RESERVED, obj
@@ -60,3 +61,63 @@ def test_in_the_whole_cluster_the_quota_controller_binds_viewers_only(judge: Jud
     assert judge(members, QUOTA_CONTROLLER)
     assert judge(members, QUOTA_CONTROLLER, old=members)
     assert judge(members) == [], "others are not looked at"
+
+
+# --- a second installation ------------------------------------------------------------------------
+def rights(name: str, *subjects: Json, where: str = "", kind: str = "ClusterRoleBinding") -> Json:
+    """The binding of this name, of the role with the same name."""
+    made = binding(kind, name, where, users=())
+    made["metadata"]["name"] = name
+    return made | ({"subjects": list(subjects)} if subjects else {})
+
+
+def account(namespace: str, name: str = names.SCHEDULER) -> Json:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+ADMIN = "admin"
+HERE = account(names.SYSTEM_NAMESPACE)
+ELSEWHERE = account("other")
+SOMEBODY = {"kind": "User", "name": "ada", "apiGroup": "rbac.authorization.k8s.io"}
+
+
+@pytest.mark.parametrize(
+    ("made", "refused"),
+    [
+        pytest.param(rights("cede-scheduler", HERE), False, id="the first, or again"),
+        pytest.param(rights("cede-scheduler", ELSEWHERE), True, id="another namespace"),
+        pytest.param(rights("cede-webhook", HERE, ELSEWHERE), True, id="both"),
+        pytest.param(rights("cede-ledger", SOMEBODY), False, id="a user"),
+        pytest.param(rights("cede-ledger"), False, id="nobody"),
+        pytest.param(rights("cede-members", ELSEWHERE), False, id="members of teams"),
+        pytest.param(rights("theirs", ELSEWHERE), False, id="of others"),
+        pytest.param(
+            rights("cede-scheduler", ELSEWHERE, where="cede-guard", kind="RoleBinding"),
+            True,
+            id="of guards",
+        ),
+        pytest.param(
+            rights("cede-scheduler", ELSEWHERE, where="other", kind="RoleBinding"),
+            False,
+            id="in a namespace of others",
+        ),
+    ],
+)
+def test_a_second_installation_takes_no_rights(judge: Judge, made: Json, refused: bool) -> None:
+    messages = judge(made, ADMIN)
+    assert bool(messages) is refused, messages
+    assert all("once in a cluster" in message for message in messages)
+
+
+def test_a_second_installation_takes_no_rights_of_the_first(judge: Judge) -> None:
+    before, after = rights("cede-scheduler", HERE), rights("cede-scheduler", ELSEWHERE)
+    assert judge(after, ADMIN, old=before)
+    assert judge(before, ADMIN, old=after) == [], "taken back"
+
+
+def test_bindings_that_were_taken_before_are_deleted_like_others(judge: Judge) -> None:
+    """The garbage collector changes their finalizers."""
+    taken = rights("cede-scheduler", ELSEWHERE)
+    held = {**taken, "metadata": taken["metadata"] | {"finalizers": ["foregroundDeletion"]}}
+    assert judge(taken, ADMIN, old=held) == []
+    assert judge(taken, ADMIN, deletion={}) == []

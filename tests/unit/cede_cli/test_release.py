@@ -1,4 +1,4 @@
-"""`cede release` and `cede uninstall` against an API server over real HTTP."""
+"""`cede release` against an API server over real HTTP."""
 
 import asyncio
 import time
@@ -243,51 +243,3 @@ async def test_release_continues_after_a_failed_step_and_reports_it(
     assert preemption(server, "research") == (STOCK, "BestEffortFIFO")
     assert "ClusterQueue vision: 500 InternalError: webhook down" in errors
     assert "run the command again" in errors
-
-
-# --- uninstall ------------------------------------------------------------------------------------
-async def test_uninstall_releases_stops_the_components_and_removes_finalizers(
-    server: ApiServer, cede: Run
-) -> None:
-    for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
-        metadata = {"name": name, "namespace": names.SYSTEM_NAMESPACE}
-        server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {}})
-    finalizers = ["other", names.ALLOCATION_FINALIZER]
-    server.put(ALLOCATIONS, {"metadata": {"name": "held", "finalizers": finalizers}, "spec": {}})
-    code, text, _ = await cede("uninstall")
-    assert code == 0
-    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
-    replicas = {deployment["spec"]["replicas"] for deployment in server.objects(DEPLOYMENTS)}
-    assert replicas == {0}
-    assert (server.get(ALLOCATIONS, ("", "held")) or {})["metadata"]["finalizers"] == ["other"]
-    assert text.splitlines()[-1] == "ComputeAllocation held: may be deleted"
-    paths = [path for _, path, *_ in server.writes()]
-    last_stop = max(index for index, path in enumerate(paths) if "/deployments/" in path)
-    assert last_stop < paths.index(ALLOCATIONS.path(("", "held"))), (
-        "a running quota_controller would add its finalizer again"
-    )
-
-
-async def test_uninstall_undoes_the_last_pass_of_a_scheduler_that_stops(
-    server: ApiServer, cede: Run
-) -> None:
-    """It had planned the pass before the policy was changed."""
-    metadata = {"name": names.SCHEDULER, "namespace": names.SYSTEM_NAMESPACE}
-    server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {}})
-
-    def write_late(method: str, path: str, _: object) -> None:
-        if method == "PATCH" and "/deployments/" in path:
-            queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
-            queue["spec"]["queueingStrategy"] = "StrictFIFO"
-            server.put(CLUSTER_QUEUES, queue)
-
-    server.admission_hook = write_late
-    assert (await cede("uninstall"))[0] == 0
-    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
-
-
-async def test_a_second_uninstall_changes_nothing(server: ApiServer, cede: Run) -> None:
-    await cede("uninstall")
-    version = server.version
-    assert (await cede("uninstall"))[0] == 0
-    assert server.version == version

@@ -1,6 +1,7 @@
 """No fault of an admission policy of Cede refuses what it is not about."""
 
 import ast
+import re
 
 import pytest
 import yaml
@@ -17,15 +18,24 @@ ONE_ACCOUNT = {"scheduler", "quota-controller", "of-cede"}
 """Names of conditions that match nobody but accounts of Cede: tests/oracle/test_rights.py."""
 
 
-def policies() -> list[Json]:
-    documents = [
+VALIDATING = "ValidatingAdmissionPolicy"
+INSTALLATION = "cede-installation"
+
+
+def documents(kind: str) -> list[Json]:
+    """All objects of this kind in deploy/."""
+    return [
         document
         for file in sorted((TREE / "deploy").rglob("*.yaml"))
         for document in yaml.safe_load_all(file.read_text())
-        if document and document.get("kind") == "ValidatingAdmissionPolicy"
+        if document and document.get("kind") == kind
     ]
-    assert len(documents) == 17
-    return documents
+
+
+def policies() -> list[Json]:
+    made = documents(VALIDATING)
+    assert len(made) == 18
+    return made
 
 
 @pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy["metadata"]["name"])
@@ -46,6 +56,21 @@ def test_a_policy_about_work_matches_only_the_namespaces_of_teams(policy: Json) 
     kinds = {kind for rule in constraints["resourceRules"] for kind in rule["resources"]}
     if kinds & {"pods", "jobs", "deployments/scale"}:
         assert constraints["namespaceSelector"] == TEAM_NAMESPACES
+
+
+def test_the_policy_about_a_second_installation_names_all_bindings_of_accounts() -> None:
+    """Of the whole cluster, and of the namespace of guards."""
+    [policy] = [item for item in documents(VALIDATING) if item["metadata"]["name"] == INSTALLATION]
+    [condition] = policy["spec"]["matchConditions"]
+    in_cluster, in_guards = re.findall(r"request\.name in (\[[^]]*\])", condition["expression"])
+    bindings = {binding["metadata"]["name"] for binding in documents("ClusterRoleBinding")}
+    assert set(ast.literal_eval(in_cluster)) == bindings
+    of_guards = {
+        binding["metadata"]["name"]
+        for binding in documents("RoleBinding")
+        if binding["metadata"].get("namespace") == names.GUARD_NAMESPACE
+    }
+    assert set(ast.literal_eval(in_guards)) == of_guards
 
 
 @pytest.mark.parametrize("name", ["cede-team-objects", "cede-namespaces"])

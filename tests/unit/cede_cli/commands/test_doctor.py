@@ -13,6 +13,7 @@ from cede.api.crd_definition import definition
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
+    CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
@@ -181,6 +182,28 @@ async def test_a_team_in_a_namespace_of_controllers_is_wrong(server: ApiServer, 
     [result] = [item for item in results if item["subject"] == "namespaces of teams"]
     assert result["state"] == "WRONG"
     assert result["message"].startswith("kubeflow: ")
+
+
+async def test_a_second_installation_is_wrong(server: ApiServer, cede: Run) -> None:
+    labels = {"app.kubernetes.io/part-of": "cede"}
+    tell_about_itself(server)
+    put_kueue(server)
+    for namespace in (names.SYSTEM_NAMESPACE, "other"):
+        metadata = {"name": names.SCHEDULER, "namespace": namespace, "labels": labels}
+        server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {"replicas": 1}})
+    subject = {"kind": "ServiceAccount", "name": names.SCHEDULER, "namespace": "other"}
+    binding = {"name": names.SCHEDULER, "labels": labels}
+    server.put(CLUSTER_ROLE_BINDINGS, {"metadata": binding, "subjects": [subject]})
+    service = {"name": names.WEBHOOK, "namespace": "other"}
+    webhooks = [{"name": "jobs.cede.dev", "clientConfig": {"service": service}}]
+    configuration = {"metadata": {"name": names.WEBHOOK, "labels": labels}, "webhooks": webhooks}
+    server.put(MUTATING_WEBHOOKS, configuration)
+    [result] = [item for item in await findings(cede) if item["subject"] == "place of Cede"]
+    assert result["state"] == "WRONG"
+    assert (
+        ": Deployment cede-scheduler in other, account cede-scheduler of ClusterRoleBinding "
+        "cede-scheduler in other, Service of the MutatingWebhookConfiguration in other: "
+    ) in result["message"]
 
 
 async def test_a_cluster_without_kueue_is_wrong(server: ApiServer, cede: Run) -> None:

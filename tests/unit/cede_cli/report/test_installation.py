@@ -10,7 +10,6 @@ from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import Meta, rfc3339
-from cede.api.policy import PolicySpec
 from cede.api.support import Kubernetes
 from cede.causes.snapshot import Deployment, DeploymentSpec, DeploymentStatus
 from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
@@ -21,6 +20,7 @@ from cede.report.installation_facts import (
     CRDS,
     Finding,
     Installation,
+    Placed,
     State,
     Unread,
 )
@@ -66,7 +66,9 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
         "ClusterPolicy Ready",
         "ClusterPolicy KueueConfigured",
         "ClusterPolicy SchedulerLeads",
+        "place of Cede",
         "namespaces of teams",
+        "pod security",
         "guards",
         "stopped jobs",
     ]
@@ -190,6 +192,7 @@ def test_what_is_wrong_has_its_cure(subject: str, changed: dict[str, Any], messa
         ("Kueue", {"unread_kinds": ("Workload",)}),
         ("CRDs", {"unread_kinds": CRDS}),
         ("ClusterPolicy", {"policy": Unread.FORBIDDEN}),
+        ("place of Cede", {"placed": Unread.FORBIDDEN}),
         ("ClusterPolicy Ready", {"policy": policy()}),
     ],
 )
@@ -207,47 +210,21 @@ def test_conditions_of_the_policy_have_their_own_cure(status: str, state: State)
     assert (result.state, result.message) == (state, "set fairSharing")
 
 
-# --- namespaces -----------------------------------------------------------------------------------
-def namespaces(*labelled: str) -> list[MetadataOnly]:
-    return [MetadataOnly(Meta(name=name, labels={names.TEAM: "t"})) for name in labelled]
-
-
-def test_namespaces_of_teams_alone_are_right() -> None:
-    result = finding("namespaces of teams", team_namespaces=namespaces("vision", "lab"))
-    assert (result.state, result.message) == (
-        State.OK,
-        "2, none of them of the cluster or of controllers",
-    )
-
-
-@pytest.mark.parametrize("security", [{}, {"controllerNamespaces": ["kubeflow", "ci"]}])
-def test_a_team_in_a_namespace_of_the_cluster_is_wrong(security: dict[str, Any]) -> None:
-    spec = PolicySpec.model_validate({"security": security})
-    changed = policy().model_copy(update={"spec": spec})
-    labelled_ = namespaces("vision", "kubeflow")
-    result = finding("namespaces of teams", team_namespaces=labelled_, policy=changed)
+# --- a second installation ------------------------------------------------------------------------
+def test_what_is_elsewhere_of_cede_is_named_with_the_cure() -> None:
+    placed = [
+        Placed("Deployment cede-scheduler", names.SYSTEM_NAMESPACE),
+        Placed("Deployment cede-webhook", "other"),
+        Placed("account cede-scheduler of ClusterRoleBinding cede-scheduler", "other"),
+    ]
+    result = finding("place of Cede", placed=placed)
     assert (result.state, result.message) == (
         State.WRONG,
-        "kubeflow: members could use service accounts with rights over the cluster, or that no "
-        "quota binds: give the team another one, and `kubectl label namespace kubeflow "
-        "cede.dev/team- cede.dev/allocation-`",
+        "Cede runs in namespace cede-system only, once in a cluster, and another installation "
+        "takes its rights: Deployment cede-webhook in other, account cede-scheduler of "
+        "ClusterRoleBinding cede-scheduler in other: delete the Deployments there, and `kubectl "
+        "apply --server-side -k deploy/overlays/production --force-conflicts`",
     )
-
-
-def test_a_team_in_a_namespace_of_the_policys_controllers_is_wrong() -> None:
-    spec = PolicySpec.model_validate({"security": {"controllerNamespaces": ["kube-system", "ci"]}})
-    changed = policy().model_copy(update={"spec": spec})
-    result = finding("namespaces of teams", team_namespaces=namespaces("ci"), policy=changed)
-    assert result.state is State.WRONG
-    assert result.message.endswith(
-        "or remove ci from spec.security.controllerNamespaces of the ClusterPolicy if no "
-        "controller runs there"
-    )
-
-
-def test_namespaces_that_may_not_be_listed_are_unknown() -> None:
-    result = finding("namespaces of teams", team_namespaces=Unread.FORBIDDEN)
-    assert result.state is State.UNKNOWN
 
 
 # --- what Cessions left behind --------------------------------------------------------------------

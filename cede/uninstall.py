@@ -1,0 +1,101 @@
+"""Removes Cede from a cluster: `cede uninstall`. It can be run again, and at any time: before the
+manifests are deleted, while that waits, and after."""
+
+import asyncio
+
+from cede.api import job_progress, names
+from cede.api.kueue import MetadataOnly
+from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, PODS
+from cede.kube.client import Client
+from cede.kube.errors import ApiError, NotFound
+from cede.release import POLL_INTERVAL_S, release_all
+from cede.release_steps import Outcome, Steps, Tell
+
+STOP_TIMEOUT_S = 60.0
+STOPPED = (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK)
+"""The Deployments that are scaled to 0: the ledger and the page change nothing."""
+COMPONENT_LABEL = "app.kubernetes.io/name"
+
+
+async def uninstall(client: Client, tell: Tell) -> Outcome:
+    """No component runs and no finalizer of ours is left afterwards: `kubectl delete -k` completes,
+    also one that was started before and waits.
+
+    Jobs and quotas stay; the notes of their progress do not. An allocation has our finalizer until
+    it is drained, and without the quota_controller nothing else would remove it.
+    """
+    steps = Steps(client, tell)
+    await release_all(client, steps, opens_queues=True)
+    for name in STOPPED:
+        key = (names.SYSTEM_NAMESPACE, name)
+        await steps.patch(
+            DEPLOYMENTS, key, {"spec": {"replicas": 0}}, f"Deployment {name}: scaled to 0"
+        )
+    # a quota_controller that is still stopping would add its finalizer again
+    if await _pods_have_ended(client):
+        # what a pass of the scheduler wrote after the first time
+        again = Steps(client, tell)
+        await release_all(client, again, opens_queues=True)
+        steps.failed += again.failed
+        await _remove_finalizers(client, steps)
+        await _remove_progress(client, steps)
+    else:
+        steps.failed.append(
+            f"pods in namespace {names.SYSTEM_NAMESPACE} still run after {STOP_TIMEOUT_S:.0f} s: "
+            "if their node is lost, `kubectl delete pod --force`"
+        )
+    return steps.outcome
+
+
+async def _pods_have_ended(client: Client) -> bool:
+    """Waits until no pod of `STOPPED` is left; False after `STOP_TIMEOUT_S`."""
+    for _ in range(round(STOP_TIMEOUT_S / POLL_INTERVAL_S)):
+        pods, _ = await client.list(
+            PODS, MetadataOnly, namespace=names.SYSTEM_NAMESPACE, labels=names.PART_OF_CEDE
+        )
+        components = {pod.metadata.labels.get(COMPONENT_LABEL) for pod in pods}
+        if components.isdisjoint(STOPPED):
+            return True
+        await asyncio.sleep(POLL_INTERVAL_S)
+    return False
+
+
+async def _remove_progress(client: Client, steps: Steps) -> None:
+    """What a scheduler that runs would note again."""
+    try:
+        config_maps, _ = await client.list(CONFIG_MAPS, MetadataOnly, fields=job_progress.FIELDS)
+    except ApiError as error:
+        steps.failed.append(f"ConfigMaps {names.PROGRESS}: {error}")
+        return
+    for config_map in config_maps:
+        key = config_map.metadata.key
+        place = "/".join(key)
+        await steps.run(
+            client.delete(CONFIG_MAPS, key),
+            f"ConfigMap {place}",
+            f"ConfigMap {place}: deleted",
+        )
+
+
+async def _remove_finalizers(client: Client, steps: Steps) -> None:
+    try:
+        allocations, _ = await client.list(ALLOCATIONS, MetadataOnly)
+    except NotFound:
+        # the CRDs of Cede are deleted already
+        return
+    for allocation in allocations:
+        metadata = allocation.metadata
+        remaining = [
+            finalizer
+            for finalizer in metadata.finalizers
+            if finalizer != names.ALLOCATION_FINALIZER
+        ]
+        result = "its deletion ends" if metadata.deletionTimestamp else "may be deleted"
+        if len(remaining) < len(metadata.finalizers):
+            changed = {"finalizers": remaining, "resourceVersion": metadata.resourceVersion}
+            await steps.patch(
+                ALLOCATIONS,
+                metadata.key,
+                {"metadata": changed},
+                f"ComputeAllocation {metadata.name}: {result}",
+            )
