@@ -1,5 +1,6 @@
 """What the API server knows of teams that trade, at one moment, and what it means."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ SET_ASIDE_S = 10
 it sees the change, so long afterwards at most."""
 EXPLAINED = (Occurrence.PREEMPTOR_DELETED.sentence, Occurrence.PREEMPTOR_DEACTIVATED.sentence)
 """Nobody is to blame if a Cession ends so."""
+PODS_READY = re.compile(r"\d of its \d+ pods (is|are) ready\.")
 TAKERS = "Admitted since the release: "
 """Who has the capacity that the preemptor did not get."""
 
@@ -55,13 +57,9 @@ def phase_of(cession: Json) -> str:
 
 
 def says_why_its_pods_are_not_ready(cession: Json) -> bool:
-    """More than that Kueue has admitted its preemptor."""
-    message = message_of(cession)
-    return phase_of(cession) == CessionPhase.ADMITTED and message not in (
-        "",
-        CessionPhase.ADMITTED.sentence,
-        Occurrence.PREEMPTOR_ADMITTED.sentence,
-    )
+    """See `starting_reason` in scheduler/cession/preemptor_state.py."""
+    is_admitted = phase_of(cession) == CessionPhase.ADMITTED
+    return is_admitted and bool(PODS_READY.search(message_of(cession)))
 
 
 def message_of(cession: Json) -> str:

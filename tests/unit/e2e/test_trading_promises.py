@@ -28,6 +28,7 @@ from tests.e2e.trading_promises import (
     Watch,
 )
 
+STARTING = f"{Occurrence.PREEMPTOR_ADMITTED.sentence} 1 of its 2 pods is ready."
 START = 1_800_000_000.0
 GRACE_S = 30.0
 DEADLINE_S = GRACE_S + 60 + 30
@@ -142,7 +143,7 @@ def test_what_has_ended_meanwhile_begins_anew() -> None:
 
 
 def test_a_preemptor_that_is_admitted_needs_no_strict_queue() -> None:
-    claims = cession(CessionPhase.ASKED), cession(CessionPhase.ADMITTED, "pods: 0 of 2")
+    claims = cession(CessionPhase.ASKED), cession(CessionPhase.ADMITTED, STARTING)
     limit = STRICT_FOR_NOBODY.undisturbed
     watched(replace(STRICT, cessions=claims[:1]), limit + 1)
     with pytest.raises(BrokenPromiseError, match="StrictFIFO"):
@@ -150,7 +151,7 @@ def test_a_preemptor_that_is_admitted_needs_no_strict_queue() -> None:
 
 
 def test_a_preemptor_whose_pods_cannot_start_must_have_a_reason() -> None:
-    explained = Picture(0, cessions=(cession(CessionPhase.ADMITTED, "1 of 2 pods are ready"),))
+    explained = Picture(0, cessions=(cession(CessionPhase.ADMITTED, STARTING),))
     watched(explained, 10_000)
     for message in (CessionPhase.ADMITTED.sentence, Occurrence.PREEMPTOR_ADMITTED.sentence):
         with pytest.raises(BrokenPromiseError, match="open for"):

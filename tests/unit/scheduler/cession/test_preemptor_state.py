@@ -1,8 +1,15 @@
-"""Where the preemptor of a Cession is."""
+"""Where the preemptor of a Cession is, and why its pods are not ready."""
+
+from dataclasses import replace
 
 import pytest
 
-from scheduler.cession.preemptor_state import find_preemptor
+from scheduler.cession.preemptor_state import (
+    START_S,
+    find_preemptor,
+    pods_are_ready,
+    starting_reason,
+)
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import admitted, cession, pending, snapshot
 
@@ -24,3 +31,59 @@ def test_the_preemptor_is_in_one_state(current: Snapshot, state: tuple[bool, ...
     state_now = find_preemptor(cession(), current)
     flags = (bool(state_now.pending), bool(state_now.admitted), state_now.finished)
     assert flags == state
+
+
+CLAIM = admitted("claim", "vision", 4, ready_pods=1)
+MORE = "`cede explain -n vision claim` says more."
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param({}, "1 of its 4 pods is ready.", id="nothing hinders them"),
+        pytest.param({"ready_pods": 0}, "0 of its 4 pods are ready.", id="none is ready"),
+        pytest.param(
+            {"failing_pods": {"ImagePullBackOff": 3}},
+            "1 of its 4 pods is ready. Of the others: 3 in ImagePullBackOff.",
+            id="an image cannot be pulled",
+        ),
+        pytest.param(
+            {"unplaced_pods": 2},
+            "1 of its 4 pods is ready. Of the others: 2 without room on any node.",
+            id="no node has room",
+        ),
+        pytest.param(
+            {"absent_pods": 3},
+            "1 of its 4 pods is ready. Of the others: 3 not created.",
+            id="the pods were refused",
+        ),
+        pytest.param(
+            {
+                "ready_pods": 0,
+                "absent_pods": 1,
+                "unplaced_pods": 1,
+                "failing_pods": {"ImagePullBackOff": 1, "CrashLoopBackOff": 1},
+            },
+            "0 of its 4 pods are ready. Of the others: 1 not created, 1 without room on any node, "
+            "1 in CrashLoopBackOff, 1 in ImagePullBackOff.",
+            id="all of that, in one order",
+        ),
+    ],
+)
+def test_why_the_pods_of_an_admitted_preemptor_are_not_ready(
+    pods: dict[str, object], expected: str
+) -> None:
+    workload = replace(CLAIM, **pods)
+    said = starting_reason(cession().spec.preemptor, workload, START_S)
+    assert said == f"{expected} {MORE}"
+    assert starting_reason(cession().spec.preemptor, workload, START_S + 3600) == said
+
+
+def test_nothing_hinders_pods_that_have_just_begun_to_start_or_are_ready() -> None:
+    stuck = replace(CLAIM, failing_pods={"ImagePullBackOff": 3})
+    assert starting_reason(cession().spec.preemptor, stuck, START_S - 1) == ""
+    ready = replace(CLAIM, ready_pods=4)
+    without_job = replace(CLAIM, job_version="")
+    for workload in (ready, without_job):
+        assert pods_are_ready(workload)
+        assert starting_reason(cession().spec.preemptor, workload, START_S) == ""
