@@ -140,7 +140,7 @@ def test_a_compiled_model_is_saved_as_the_plain_one() -> None:
     assert session._state.state_dict()["model"].keys() == model.state_dict().keys()
 
 
-def compile_first(model: torch.nn.Sequential) -> None:
+def compile_first(model: Any) -> None:
     model[0] = torch.compile(model[0], backend="eager")
 
 

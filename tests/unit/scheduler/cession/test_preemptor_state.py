@@ -1,6 +1,7 @@
 """Where the preemptor of a Cession is, and why its pods are not ready."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -71,12 +72,12 @@ MORE = "`cede explain -n vision claim` says more."
     ],
 )
 def test_why_the_pods_of_an_admitted_preemptor_are_not_ready(
-    pods: dict[str, object], expected: str
+    pods: dict[str, Any], expected: str
 ) -> None:
     workload = replace(CLAIM, **pods)
-    said = starting_reason(cession().spec.preemptor, workload, START_S)
-    assert said == f"{expected} {MORE}"
-    assert starting_reason(cession().spec.preemptor, workload, START_S + 3600) == said
+    reason = starting_reason(cession().spec.preemptor, workload, START_S)
+    assert reason == f"{expected} {MORE}"
+    assert starting_reason(cession().spec.preemptor, workload, START_S + 3600) == reason
 
 
 def test_nothing_hinders_pods_that_have_just_begun_to_start_or_are_ready() -> None:
