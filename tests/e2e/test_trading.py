@@ -27,6 +27,7 @@ from tests.e2e.trading_picture import (
     inactive,
     look,
     message_of,
+    name_of,
     open_cessions,
     phase_of,
     reserved,
@@ -219,8 +220,9 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
     evicted = evictions(events(cluster))
     summary = f"{dict(trade.done)}, Cessions: {dict(phases)}, {dict(evicted)}"
     print(summary)
-    report("summary", done=trade.done, cessions=phases)
-    in_vain = {c["metadata"]["name"]: message_of(c) for c in stopped_in_vain(picture)}
+    failed = {name_of(c): message_of(c) for c in picture.cessions if phase_of(c) == "Failed"}
+    report("summary", done=trade.done, cessions=phases, failed=failed)
+    in_vain = {name_of(c): message_of(c) for c in stopped_in_vain(picture)}
     report("stopped in vain", cessions=in_vain)
     assert reserved(picture) <= ACCELERATORS, summary
     assert not inactive(picture), summary

@@ -49,7 +49,11 @@ def is_ended(cession: Json) -> bool:
 
 
 def open_cessions(picture: Picture) -> list[str]:
-    return [str(c["metadata"]["name"]) for c in picture.cessions if not is_ended(c)]
+    return [name_of(c) for c in picture.cessions if not is_ended(c)]
+
+
+def name_of(cession: Json) -> str:
+    return str(cession["metadata"]["name"])
 
 
 def phase_of(cession: Json) -> str:

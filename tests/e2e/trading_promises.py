@@ -14,6 +14,7 @@ from tests.e2e.trading_picture import (
     is_ended,
     is_explained,
     message_of,
+    name_of,
     owed,
     reserved,
     says_why_its_pods_are_not_ready,
@@ -117,7 +118,7 @@ class Watch:
         """Of jobs that were stopped for a claim that was not served: who took their place is not
         named, and nothing failed meanwhile that serves claims."""
         return [
-            f"{cession['metadata']['name']}: {message_of(cession)}"
+            f"{name_of(cession)}: {message_of(cession)}"
             for cession in stopped_in_vain(picture)
             if not is_explained(cession) and not self._was_disturbed(cession, picture.now)
         ]
