@@ -67,6 +67,7 @@ def test_a_pod_that_comes_back_with_another_model_ends(job: Job) -> None:
     check_gave_up(job, "the model of this worker has other parameters than that of the job")
 
 
+@LONG
 def test_a_pod_with_a_seed_of_its_own_ends(job: Job) -> None:
     (job.directory / "train.py").write_text(OWN_SEEDS)
     job.start(0)
