@@ -169,10 +169,8 @@ PRIVATE_QUOTA = "cede.dev/private-quota"
 The scheduler writes and removes it. While it is there, the quota_controller leaves the quota alone.
 """
 ALLOCATION_FINALIZER = "cede.dev/allocation"
-"""Finalizer of a ComputeAllocation: its queue is drained before it is deleted.
-
-The quota_controller adds and removes it. `cede uninstall` removes it too.
-"""
+"""Finalizer of a ComputeAllocation: its queue is drained before it is deleted. The quota_controller
+adds and removes it, and `cede uninstall` removes it too."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY_CEDE = "cede"
 """The label of every object that the quota_controller creates."""

@@ -118,6 +118,6 @@ def test_a_second_installation_takes_no_rights_of_the_first(judge: Judge) -> Non
 def test_bindings_that_were_taken_before_are_deleted_like_others(judge: Judge) -> None:
     """The garbage collector changes their finalizers."""
     taken = rights("cede-scheduler", ELSEWHERE)
-    held = {**taken, "metadata": taken["metadata"] | {"finalizers": ["foregroundDeletion"]}}
-    assert judge(taken, ADMIN, old=held) == []
+    in_deletion = {**taken, "metadata": taken["metadata"] | {"finalizers": ["foregroundDeletion"]}}
+    assert judge(taken, ADMIN, old=in_deletion) == []
     assert judge(taken, ADMIN, deletion={}) == []

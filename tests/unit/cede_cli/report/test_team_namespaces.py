@@ -19,7 +19,7 @@ def namespace(name: str, enforce: str = "baseline") -> MetadataOnly:
     return MetadataOnly(Meta(name=name, labels={names.TEAM: "t", **level}))
 
 
-def found(
+def findings_about(
     subject: str, team_namespaces: list[MetadataOnly] | Unread, **security: Any
 ) -> list[Finding]:
     """The findings about this subject, with these settings of the policy."""
@@ -34,7 +34,7 @@ def found(
 
 
 def test_namespaces_of_teams_alone_are_right() -> None:
-    [result] = found(OWNERS, [namespace("vision"), namespace("lab")])
+    [result] = findings_about(OWNERS, [namespace("vision"), namespace("lab")])
     assert (result.state, result.message) == (
         State.OK,
         "2, none of them of the cluster or of controllers",
@@ -43,7 +43,7 @@ def test_namespaces_of_teams_alone_are_right() -> None:
 
 @pytest.mark.parametrize("security", [{}, {"controllerNamespaces": ["kubeflow", "ci"]}])
 def test_a_team_in_a_namespace_of_the_cluster_is_wrong(security: dict[str, Any]) -> None:
-    [result] = found(OWNERS, [namespace("vision"), namespace("kubeflow")], **security)
+    [result] = findings_about(OWNERS, [namespace("vision"), namespace("kubeflow")], **security)
     assert (result.state, result.message) == (
         State.WRONG,
         "kubeflow: members could use service accounts with rights over the cluster, or that no "
@@ -53,7 +53,7 @@ def test_a_team_in_a_namespace_of_the_cluster_is_wrong(security: dict[str, Any])
 
 
 def test_a_team_in_a_namespace_of_the_policys_controllers_is_wrong() -> None:
-    [result] = found(OWNERS, [namespace("ci")], controllerNamespaces=["kube-system", "ci"])
+    [result] = findings_about(OWNERS, [namespace("ci")], controllerNamespaces=["kube-system", "ci"])
     assert result.state is State.WRONG
     assert result.message.endswith(
         "or remove ci from spec.security.controllerNamespaces of the ClusterPolicy if no "
@@ -65,14 +65,14 @@ def test_namespaces_that_may_not_be_listed_are_unknown() -> None:
     states = [
         item.state
         for subject in (OWNERS, POD_SECURITY)
-        for item in found(subject, Unread.FORBIDDEN)
+        for item in findings_about(subject, Unread.FORBIDDEN)
     ]
     assert states == [State.UNKNOWN, State.UNKNOWN]
 
 
 def test_each_namespace_without_a_level_of_pod_security_is_wrong_and_has_its_cure() -> None:
     unset = [namespace("lab", ""), namespace("vision"), namespace("old", "")]
-    results = found(POD_SECURITY, unset, podSecurity="restricted")
+    results = findings_about(POD_SECURITY, unset, podSecurity="restricted")
     assert [item.state for item in results] == [State.WRONG, State.WRONG]
     for item, name in zip(results, ("lab", "old"), strict=True):
         assert item.message.startswith(f"namespace {name} enforces no level")
@@ -81,5 +81,5 @@ def test_each_namespace_without_a_level_of_pod_security_is_wrong_and_has_its_cur
 
 
 def test_a_level_that_an_admin_has_chosen_is_right() -> None:
-    [result] = found(POD_SECURITY, [namespace("vision"), namespace("lab", "privileged")])
+    [result] = findings_about(POD_SECURITY, [namespace("vision"), namespace("lab", "privileged")])
     assert result.state is State.OK

@@ -272,25 +272,6 @@ def test_a_cession_completes_once_the_preemptors_pods_are_ready() -> None:
     assert (done.phase, done.secondsToReady) == ("Completed", "2.0")
 
 
-def test_a_cession_says_why_the_pods_of_its_preemptor_do_not_start_and_writes_it_once() -> None:
-    claim = replace(
-        admitted("claim", "vision", 4, ready_pods=0), failing_pods={"ImagePullBackOff": 4}
-    )
-    stuck = snapshot(admitted=[admitted(size=4), claim])
-    record = cession("Released")
-    record.status = recorded(advance(record, stuck, NOW))
-    assert "ImagePullBackOff" not in record.status.message
-    record.status = recorded(advance(record, stuck, NOW + 60))
-    assert (record.status.phase, "4 in ImagePullBackOff" in record.status.message) == (
-        "Admitted",
-        True,
-    )
-    assert kinds(advance(record, stuck, NOW + 65)) == []
-    starts = snapshot(admitted=[admitted(size=4), replace(claim, failing_pods={}, ready_pods=1)])
-    later = recorded(advance(record, starts, NOW + 70)).message
-    assert ("1 of its 4 pods is ready" in later, "ImagePullBackOff" in later) == (True, False)
-
-
 @pytest.mark.parametrize("phase", FOLLOWED)
 def test_a_deleted_preemptor_cancels_the_cession_in_every_phase(phase: str) -> None:
     actions = advance(cession(phase), snapshot(admitted=[admitted()]), NOW)
