@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from cede.api.node_selection import Taint, Toleration
 from cede.api.objects import Condition, Meta, is_true
+from cede.api.pod_state import ContainerStart
 from cede.api.pod_templates import PodSpec, PodTemplate
 
 
@@ -247,6 +248,8 @@ class PodStatus:
     phase: str = ""
     podIP: str = ""
     conditions: tuple[Condition, ...] = ()
+    initContainerStatuses: tuple[ContainerStart, ...] = ()
+    containerStatuses: tuple[ContainerStart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

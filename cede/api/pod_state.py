@@ -6,6 +6,17 @@ from dataclasses import dataclass, field
 
 from cede.api.objects import Condition, Meta
 
+# kubelet: pkg/kubelet/images/types.go
+PULL_FAILS = "ErrImagePull"
+PULL_WAITS = "ImagePullBackOff"
+IMAGE_REASONS = (
+    *(PULL_FAILS, PULL_WAITS, "InvalidImageName", "ErrImageNeverPull"),
+    *("ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
+)
+# kubelet: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/container/sync_result.go
+CREATE_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+CRASHES = "CrashLoopBackOff"
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerWaiting:
@@ -24,6 +35,23 @@ class ContainerEnded:
 class ContainerState:
     waiting: ContainerWaiting | None = None
     terminated: ContainerEnded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStart:
+    """Whether a container starts: all that is read of the containers of all pods."""
+
+    state: ContainerState = field(default_factory=ContainerState)
+
+
+def failure(states: Iterable[ContainerState]) -> str:
+    """The kubelet's reason why the first of these containers that cannot start does not; empty if
+    all can. Failed pulls and the waits between them have one reason, that of the waits."""
+    for state in states:
+        reason = state.waiting.reason if state.waiting else ""
+        if reason in (*IMAGE_REASONS, *CREATE_REASONS, CRASHES):
+            return PULL_WAITS if reason == PULL_FAILS else reason
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,20 @@ from collections.abc import Iterator, Sequence
 
 from cede.api.kueue import Job, Workload
 from cede.api.objects import condition, unix_or_zero
-from cede.api.pod_state import ContainerStatus, Event, ObservedPod
+from cede.api.pod_state import (
+    CRASHES,
+    CREATE_REASONS,
+    IMAGE_REASONS,
+    ContainerStatus,
+    Event,
+    ObservedPod,
+)
 from cede.api.wait_reasons import WaitReason
 from cede.causes.cessions import target_text
 from cede.causes.facts import Cause
 from cede.causes.index import Index
 
 POD_SCHEDULED = "PodScheduled"
-# kubelet: pkg/kubelet/images/types.go
-IMAGE_REASONS = (
-    *("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"),
-    *("ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"),
-)
-# kubelet: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/container/sync_result.go
-CREATE_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-CRASHES = "CrashLoopBackOff"
 # pkg/quota/v1 and the admission plugin ResourceQuota: `exceeded quota: NAME, requested: …`
 QUOTA_WORDS = ("exceeded quota", "failed quota")
 FAILED_CREATE = "FailedCreate"

@@ -24,7 +24,12 @@ from scheduler.cession.cession_lifecycle import (
     Occurrence,
 )
 from scheduler.cession.cession_record import MAX_MESSAGE, next_status
-from scheduler.cession.preemptor_state import PreemptorState, find_preemptor
+from scheduler.cession.preemptor_state import (
+    PreemptorState,
+    find_preemptor,
+    pods_are_ready,
+    starting_reason,
+)
 from scheduler.cession.promises import needed_targets, suffices, takers, target_uids
 from scheduler.cession.recording import recording
 from scheduler.cession.reservation import Reservation, prepare
@@ -45,7 +50,7 @@ from scheduler.cession.target_progress import (
 from scheduler.quota.assignments import assign
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.workloads import PendingWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,9 @@ def advance(
     is_open = status.phase in OPEN
     if status.phase not in ENDED:
         reasons = [ending_reason(progress, snapshot, now)]
+        if preemptor.admitted:
+            waited_s = now - unix(status.admittedTime)
+            reasons.insert(0, starting_reason(cession.spec.preemptor, preemptor.admitted, waited_s))
         if is_waiting and is_open:
             contradiction = _contradiction(cession, progress, snapshot, now)
             reasons += [contradiction, reservation.message, _given_up_reason(given_up)]
@@ -213,7 +221,7 @@ def _occurrence(
     now: float,
 ) -> Occurrence | None:
     if preemptor.admitted:
-        if _pods_are_ready(preemptor.admitted):
+        if pods_are_ready(preemptor.admitted):
             return Occurrence.PREEMPTOR_READY
         return Occurrence.PREEMPTOR_ADMITTED
     if preemptor.finished:
@@ -244,11 +252,6 @@ def _details(
     if occurrence is Occurrence.PREEMPTOR_INELIGIBLE and preemptor.pending:
         return f"Why: {preemptor.pending.ineligible}."
     return ""
-
-
-def _pods_are_ready(workload: AdmittedWorkload) -> bool:
-    """The pods of a Workload without a Job are not counted."""
-    return workload.ready_pods >= workload.size > 0 or not workload.job_version
 
 
 def _is_left(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:

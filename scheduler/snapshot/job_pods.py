@@ -8,6 +8,7 @@ from math import inf
 from cede.api import names
 from cede.api.kueue import Pod
 from cede.api.objects import condition, is_true, unix
+from cede.api.pod_state import failure
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
 
@@ -29,6 +30,8 @@ class JobPods:
     completed_indexes: frozenset[int] = frozenset()
     # pods for which no node has room
     unplaced: int = 0
+    # by the kubelet's reason: pods with a container that cannot start
+    failing: Mapping[str, int] = field(default_factory=dict)
     # pods that are on a node
     on_nodes: int = 0
     # True if the job does not come back by itself after it was stopped
@@ -53,6 +56,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     indexes = set[int]()
     completed = set[int]()
     unplaced = 0
+    failing = Counter[str]()
     ends = list[float]()
     stays_stopped = False
     replica_set = deployment = ""
@@ -76,6 +80,9 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
         replica_set, deployment = _read_makers(pod)
         if _is_unplaced(pod):
             unplaced += 1
+        containers = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+        if reason := failure(container.state for container in containers):
+            failing[reason] += 1
         if _is_running(pod):
             running.append(pod)
     return JobPods(
@@ -86,6 +93,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
         ready_indexes=frozenset(indexes),
         completed_indexes=frozenset(completed),
         unplaced=unplaced,
+        failing=failing,
         on_nodes=len(ends),
         stays_stopped=stays_stopped,
         ends_by=max(ends, default=0.0),
@@ -101,7 +109,9 @@ def combined(parts: Sequence[JobPods]) -> JobPods:
     if len(parts) == 1:
         return parts[0]
     requested = defaultdict[str, Resources](Resources)
+    failing = Counter[str]()
     for part in parts:
+        failing.update(part.failing)
         for node, amounts in part.requested_per_node.items():
             requested[node] += Resources(amounts)
     return JobPods(
@@ -109,6 +119,7 @@ def combined(parts: Sequence[JobPods]) -> JobPods:
         addresses=next((part.addresses for part in parts if part.addresses), ()),
         requested_per_node=dict(requested),
         unplaced=sum(part.unplaced for part in parts),
+        failing=failing,
         stays_stopped=any(part.stays_stopped for part in parts),
         on_nodes=sum(part.on_nodes for part in parts),
         ends_by=max((part.ends_by for part in parts), default=0.0),

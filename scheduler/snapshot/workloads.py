@@ -159,6 +159,10 @@ class AdmittedWorkload:
     completed: frozenset[int] = frozenset()
     # how many of its pods find no room on any node
     unplaced_pods: int = 0
+    # how many of its pods its Job has not created
+    absent_pods: int = 0
+    # by the kubelet's reason: how many of its pods have a container that cannot start
+    failing_pods: Mapping[str, int] = field(default_factory=dict)
     # True if it does not come back by itself after it was stopped
     stays_stopped: bool = False
     # of a pod of a Deployment: the names of its Deployment and of its ReplicaSet

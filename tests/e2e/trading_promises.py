@@ -66,10 +66,11 @@ class Watch:
         graces = [target["graceSeconds"] for target in cession["spec"]["targets"]]
         limit_s = cession["spec"].get("round", 1) * max(graces, default=0) + ADMISSION_S + SLACK_S
         open_s = now - created - self._disturbed_s(created, now)
-        # the pods of its preemptor cannot start, and it says why
+        # the pods of its preemptor cannot start, and it names those
         status = cession.get("status", {})
         ready = condition(status.get("conditions", []), "Ready") or {}
-        is_explained = status.get("phase") == "Admitted" and bool(ready.get("message"))
+        message = str(ready.get("message", ""))
+        is_explained = status.get("phase") == "Admitted" and "ready. " in message
         if open_s > limit_s and not is_explained:
             raise BrokenPromiseError(f"open for {open_s:.0f} s undisturbed: {cession}")
 

@@ -123,6 +123,24 @@ def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:
     assert gpt.node_of_index == {0: "n1", 2: "n1", 3: "n1"}
 
 
+def test_pods_with_a_container_that_cannot_start_are_counted_by_reason() -> None:
+    def waiting(reason: str, field: str = "containerStatuses") -> Pod:
+        status = {"phase": "Pending", field: [{"state": {"waiting": {"reason": reason}}}]}
+        return msgspec.convert({"metadata": owned("Job", "u"), "status": status}, Pod)
+
+    pods = [
+        waiting("ErrImagePull"),
+        waiting("ImagePullBackOff", "initContainerStatuses"),
+        waiting("CrashLoopBackOff"),
+        waiting("ContainerCreating"),
+        pod("u"),
+    ]
+    counts = {"ImagePullBackOff": 2, "CrashLoopBackOff": 1}
+    assert read_job_pods(pods).failing == counts
+    one_by_one = [read_job_pods([item]) for item in pods]
+    assert combined(one_by_one).failing == counts
+
+
 def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
     """As for the Job controller, which counts active pods."""
     body: Json = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cede.api import names
-from cede.api.kueue import Job, JobSpec, PodSet
+from cede.api.kueue import Job, JobSpec, JobStatus, PodSet
 from cede.api.objects import Condition, Meta, unix
 from cede.api.pod_templates import PodTemplate
 from cede.api.workload_identity import identity
@@ -173,6 +173,9 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
     misses = replace(workload("a", 4, assigned=4), status=status)
     gpt = read_admitted(misses, job(4), JobPods(ready_indexes=frozenset({0, 2}), unplaced=1))
     assert (gpt.missing_pods, gpt.unplaced_pods) == ((1, 3), 1)
+    creates = replace(job(4), status=JobStatus(active=3))
+    gpt = read_admitted(misses, creates, JobPods(failing={"ImagePullBackOff": 1}))
+    assert (gpt.absent_pods, gpt.failing_pods) == (1, {"ImagePullBackOff": 1})
     assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
     pods = JobPods(ready_indexes=frozenset({2}), completed_indexes=frozenset({0}))
     finishes = read_admitted(misses, job(4), pods)
