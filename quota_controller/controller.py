@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from cede.api import names
+from cede.api import names, unreadable
 from cede.api.allocation import ComputeAllocation
 from cede.api.budget import noted_use
 from cede.api.kueue import Lease, Node
@@ -113,6 +113,7 @@ class Controller:
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
         self.ledger_notes = self._cache_of_one(CONFIG_MAPS, names.LEDGER_NOTES)
         self.leadership: lease_watchdog.Leadership | None = None
+        self.unreadable_to_scheduler = unreadable.ALL_READABLE
         self.root_key = RootKey(client)
         self.kubernetes = KubernetesVersion(client)
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
@@ -163,13 +164,15 @@ class Controller:
 
     def _lease_changed(self) -> None:
         """A pass by the leader changes nothing while it leads."""
-        before = self._leaders()
+        before = self._leaders(), self.unreadable_to_scheduler
         self._observe_lease()
-        if self._leaders() != before:
+        if (self._leaders(), self.unreadable_to_scheduler) != before:
             self.wake.set()
 
     def _observe_lease(self) -> None:
         lease = self.leases.get(SCHEDULER_LEASE)
+        notes = lease.metadata.annotations if lease else {}
+        self.unreadable_to_scheduler = unreadable.parse(notes.get(names.UNREADABLE, ""))
         watchdog_s = _watchdog_s(self.policies.get(POLICY))
         self.leadership = lease_watchdog.observe(self.leadership, lease, watchdog_s, self.clock())
 
@@ -255,6 +258,7 @@ class Controller:
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
+            unreadable_to_scheduler=self.unreadable_to_scheduler,
             grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
             month_use=noted_use(self.ledger_notes.get(names.LEDGER_NOTES)),
         )

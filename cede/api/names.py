@@ -220,6 +220,8 @@ LAST_PASS = "cede.dev/last-pass"
 The holder writes it. The quota_controller gives Kueue its preemption back when the scheduler's
 does not change for `watchdogSeconds`.
 """
+UNREADABLE = "cede.dev/unreadable"
+"""Annotation of Leases: what a holder cannot read. The quota_controller reads the scheduler's."""
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
 DASHBOARD = "cede-dashboard"
@@ -237,14 +239,12 @@ MONTH_USE = "month-use"
 
 The ledger writes it, and the quota_controller reads it (cede.api.budget).
 """
-
 PROGRESS = "cede-progress"
 """The ConfigMap in a team's namespace that says how far its elastic jobs are.
 
 The scheduler writes it, and deletes it with the last of these jobs. People read it, by `cede jobs`
 and the page; nothing is decided by it, so it does no harm that members may write it.
 """
-
 # each is a field manager, an event source, a Deployment and a service account
 SCHEDULER = "cede-scheduler"
 QUOTA_CONTROLLER = "cede-quota-controller"

@@ -178,12 +178,7 @@ class Watches:
             if progress and progress.left_out
         ]
         of_other_versions = [
-            # a cache keeps the text of the error, which begins with its status
-            UnreadObject(
-                cache.kind.plural,
-                key[0],
-                failure_sentence(Unreadable(reason.partition(": ")[2], key)),
-            )
+            UnreadObject(cache.kind.plural, key[0], failure_sentence(Unreadable(reason, key)))
             for cache in self._all()
             for key, reason in cache.unreadable.items()
         ]

@@ -108,7 +108,8 @@ class Cache(Generic[P]):
 
     @property
     def unreadable(self) -> Mapping[Key, str]:
-        """Why each of these objects cannot be read. The copy has them as they last were, or not."""
+        """Why each of these objects cannot be read, beginning with its kind and name. The copy has
+        them as they last were, or not."""
         return MappingProxyType(self._unreadable)
 
     @property
@@ -220,7 +221,7 @@ class Cache(Generic[P]):
         for key in self._unreadable.keys() - {error.key for error in errors}:
             self._set_readable(key)
         for error in errors:
-            self._set_unreadable(error.key, str(error))
+            self._set_unreadable(error.key, error.message)
         differs = objects != self._objects or not self.synced.is_set()
         self._objects = objects
         self._version = version
@@ -256,9 +257,9 @@ class Cache(Generic[P]):
             if self._expectations:
                 self._expectations.observe_deletion(key)
             return True
-        if event.object is None:
-            self._set_unreadable(key, str(event.error))
-        else:
+        if event.error:
+            self._set_unreadable(key, event.error.message)
+        elif event.object is not None:
             before = None if key in self._unreadable else self._objects.get(key)
             self._objects[key] = event.object
             self._set_readable(key)

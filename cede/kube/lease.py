@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from cede.api import names
 from cede.api.objects import LEASES, Json, Key, rfc3339
+from cede.api.unreadable import UnreadableObjects
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from cede.kube.progress import Progress
@@ -53,13 +54,15 @@ async def lead(
     progress: Progress,
     times: Times | None = None,
     leading: Callable[[bool], None] = lambda _: None,
+    unreadable: Callable[[], UnreadableObjects] = UnreadableObjects,
 ) -> None:
     """Waits until we lead, then runs `work`; releases the lease when `work` ends or is cancelled.
 
-    `leading` is called when we begin and when we stop to lead. Raises LostLease when the lease
+    `leading` is called when we begin and when we stop to lead. The lease has what is `unreadable`
+    for us. Raises LostLease when the lease
     could not be renewed in time, and Stalled without progress; `work` is cancelled first.
     """
-    candidate = _Candidate(client, key, identity, times or Times(), progress)
+    candidate = _Candidate(client, key, identity, times or Times(), progress, unreadable)
     await candidate.acquire()
     log.info("leading", extra={"lease": key[1], "identity": identity})
     progress.begin()
@@ -86,13 +89,20 @@ class _Candidate:
     """All times are of the event loop's clock: the clocks of other machines prove nothing."""
 
     def __init__(
-        self, client: Client, key: Key, identity: str, times: Times, progress: Progress
+        self,
+        client: Client,
+        key: Key,
+        identity: str,
+        times: Times,
+        progress: Progress,
+        unreadable: Callable[[], UnreadableObjects],
     ) -> None:
         self.client = client
         self.key = key
         self.identity = identity
         self.times = times
         self.progress = progress
+        self.unreadable = unreadable
         # what we wrote last, to renew it without reading it; empty if somebody else wrote since
         self._written: Json = {}
         # the version of the record that was read last, and when we first read it
@@ -210,6 +220,9 @@ class _Candidate:
     def _annotations(self, old_metadata: Json) -> dict[str, str]:
         """The time of the last pass is that of an earlier leader until our first one ends."""
         annotations: dict[str, str] = dict(old_metadata.get("annotations") or {})
+        annotations.pop(names.UNREADABLE, None)
+        if note := self.unreadable().note:
+            annotations[names.UNREADABLE] = note
         if self.progress.last_pass:
             annotations[names.LAST_PASS] = rfc3339(self.progress.last_pass, micro=True)
         return annotations

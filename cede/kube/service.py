@@ -8,12 +8,14 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from aiohttp import web
 from prometheus_client import Gauge
 
 from cede.api import names
+from cede.api.unreadable import UnreadableObjects, count_unreadable
 from cede.kube import health, lease, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client
@@ -129,6 +131,10 @@ async def run_replica(
         progress.finish_pass()
         LAST_PASS.set(progress.last_pass)
 
+    def unreadable() -> UnreadableObjects:
+        reasons = (cache.unreadable.values() for cache in controller.caches)
+        return count_unreadable(chain.from_iterable(reasons))
+
     async def passes() -> None:
         await loop.run(controller.reconcile, controller.wake, finished=finished)
 
@@ -147,6 +153,7 @@ async def run_replica(
                     progress=progress,
                     times=leadership.times,
                     leading=set_leading,
+                    unreadable=unreadable,
                 )
             except Stalled:
                 raise

@@ -15,6 +15,7 @@ from cede.api.reasons import AllocationReason
 from cede.api.resources import Quota
 from cede.api.short_text import cut
 from cede.api.support import Kubernetes
+from cede.api.unreadable import ALL_READABLE, UnreadableObjects
 from cede.kueue_settings.config import KueueInstallation
 from elastic_runtime.contract import derive_key, replace_key
 from quota_controller.desired import kueue_objects, rbac
@@ -70,6 +71,7 @@ class Snapshot:
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
     # objects that count as they last were, each with why it cannot be read
     unreadable: tuple[str, ...] = ()
+    unreadable_to_scheduler: UnreadableObjects = ALL_READABLE
     # what the last plan granted, by the allocation's uid; the status counts for those not in it
     grant_records: Mapping[str, GrantRecord] = field(default_factory=dict)
     # what teams have used in this month; None without a ledger
@@ -117,10 +119,8 @@ class Plan:
 
 
 def make_plan(snapshot: Snapshot) -> Plan:
-    """What should exist now.
-
-    Without a policy the quotas stay as they are and Kueue preempts; deletions continue.
-    """
+    """What should exist now. Without a policy the quotas stay as they are and Kueue preempts;
+    deletions continue."""
     drained = frozenset(
         allocation.metadata.name
         for allocation in snapshot.allocations

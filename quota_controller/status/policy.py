@@ -9,6 +9,7 @@ from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.reasons import LeaderReason, PolicyReason
 from cede.api.resources import Quota, quantity, total
 from cede.api.support import OLDEST_KUEUE, judge, text_of
+from cede.api.unreadable import count_unreadable
 from cede.api.verdict import Verdict, with_verdict
 from cede.kueue_settings import checks
 from cede.kueue_settings import config as kueue_config
@@ -26,7 +27,6 @@ SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
 KUBERNETES_SUPPORTED = "KubernetesSupported"
 _MAX_LISTED_NODES = 3
-MAX_REASON_LENGTH = 300
 
 
 def policy_status(
@@ -152,17 +152,28 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
             f"restore the entry, or delete the Secret and restart {names.QUOTA_CONTROLLER} and "
             f"{names.SCHEDULER}",
         )
-    if snapshot.unreadable:
-        return Verdict(
-            False,
-            PolicyReason.OBJECTS_UNREADABLE,
-            f"{len(snapshot.unreadable)} objects cannot be read and count as they last were; the "
-            f"first is {snapshot.unreadable[0][:MAX_REASON_LENGTH]}: update Cede, or report this",
-        )
+    unreadable = _unreadable(snapshot)
+    if unreadable:
+        return Verdict(False, PolicyReason.OBJECTS_UNREADABLE, unreadable)
     types = ", ".join(type_.name for type_ in policy.spec.instanceTypes)
     classes = ", ".join(class_.name for class_ in policy.spec.priorityClasses) or "none"
     message = f"instance types: {types}; priority classes: {classes}"
     return Verdict(True, PolicyReason.READY, message)
+
+
+def _unreadable(snapshot: Snapshot) -> str:
+    """Which objects a controller cannot read; empty if all can be read. The scheduler reads all
+    kinds that the webhook and the ledger read. It reads nothing while none leads."""
+    by_reader = {names.QUOTA_CONTROLLER: count_unreadable(snapshot.unreadable)}
+    if snapshot.leader or snapshot.returning:
+        by_reader[names.SCHEDULER] = snapshot.unreadable_to_scheduler
+    parts = [
+        f"{objects.count} objects cannot be read by {reader}, and count as they last were or not "
+        f"at all; the first is {objects.first}"
+        for reader, objects in by_reader.items()
+        if objects.count
+    ]
+    return f"{'; '.join(parts)}: update Cede, or report this" if parts else ""
 
 
 def _overlapping_types(policy: ClusterPolicy) -> tuple[str, str] | None:

@@ -124,11 +124,12 @@ class World:
         """The scheduler renews its lease after a whole pass."""
         self.put_lease(holder, rfc3339(self.now, micro=True))
 
-    def put_lease(self, holder: str, last_pass: str) -> None:
+    def put_lease(self, holder: str, last_pass: str, unreadable: str = "") -> None:
         """A lease that was renewed now, after a pass at this time."""
         spec = {"holderIdentity": holder, "renewTime": rfc3339(self.now, micro=True)}
         metadata: Json = {"name": names.SCHEDULER_LEASE, "namespace": names.SYSTEM_NAMESPACE}
-        metadata["annotations"] = {names.LAST_PASS: last_pass} if last_pass else {}
+        notes = {names.LAST_PASS: last_pass, names.UNREADABLE: unreadable}
+        metadata["annotations"] = {name: note for name, note in notes.items() if note}
         self.server.put(LEASES, {"metadata": metadata, "spec": spec})
 
     # --- what the server has ----------------------------------------------------------------------

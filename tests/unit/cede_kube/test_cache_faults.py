@@ -1,18 +1,29 @@
 """Objects that cannot be read, a watch that is mute, a fault of ours: each costs only itself."""
 
 import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
 from cede.api.kueue import Job
-from cede.api.objects import JOBS, Json
+from cede.api.objects import ALLOCATIONS, CESSIONS, JOBS, Json, Kind, Projection
 from cede.kube.cache import UNREADABLE, Cache
-from cede.kube.client import MUTE_S
+from cede.kube.client import MUTE_S, Client
+from ledger.controller import Controller as LedgerController
+from ledger.database import Database
+from quota_controller.controller import Controller as QuotaController
+from scheduler.controller import Controller as SchedulerController
+from scheduler.leader_clock import LeaderClock
+from tests.builders.quotas import allocation
+from tests.builders.scheduler import cession
 from tests.fakes.api_faults import sends
 from tests.fakes.api_server import ApiServer
 from tests.harness.fast_loop import fast
 from tests.harness.running_cache import Recorded, job, running
+from webhook.__main__ import TeamCache
 
 
 def odd(name: str) -> Json:
@@ -56,6 +67,71 @@ async def test_an_unreadable_object_of_a_watch_is_kept_as_it_was_until_it_can_be
         await run.until(lambda: not run.cache.unreadable)
         assert unreadable_jobs() == 0
         assert run.requests == (1, 1), "the watch went on"
+
+
+def cached_kinds() -> list[Any]:
+    """What the controllers keep copies of. A dict can always be read."""
+    client = cast(Client, None)
+    wake = asyncio.Event()
+    webhook = TeamCache(client, "")
+    caches = [
+        *SchedulerController(client, wake, LeaderClock()).caches,
+        *QuotaController(client, wake, time.time).caches,
+        *LedgerController(client, wake, time.time, cast(Database, None)).caches,
+        *(webhook.policies, webhook.allocations, webhook.queues),
+    ]
+    read = {(cache.kind, cache._cls) for cache in caches if cache._cls is not dict}
+    return [
+        pytest.param(kind, cls, id=f"{kind.plural} as {cls.__name__}")
+        for kind, cls in sorted(read, key=lambda pair: pair[0].plural)
+    ]
+
+
+SPECS = {
+    CESSIONS: cession().spec.model_dump(mode="json"),
+    ALLOCATIONS: allocation().spec.model_dump(mode="json"),
+}
+
+
+@pytest.mark.parametrize(("kind", "cls"), cached_kinds())
+async def test_an_unreadable_object_of_any_cached_kind_is_kept_named_and_affects_no_other(
+    kind: Kind, cls: type[Projection]
+) -> None:
+    namespace = "a" if kind.namespaced else ""
+
+    def put(name: str, **metadata: object) -> None:
+        metadata |= {"name": name} | ({"namespace": namespace} if namespace else {})
+        server.put(kind, {"metadata": metadata, "spec": SPECS.get(kind, {})})
+
+    async def until(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                changed.clear()
+                await changed.wait()
+
+    changed = asyncio.Event()
+    old, never, new = ((namespace, name) for name in ("old", "never", "new"))
+    async with ApiServer() as server, server.client() as client:
+        put("old")
+        put("never", ownerReferences="none")
+        cache = Cache(client, kind, cls, changed=changed.set)
+        task = asyncio.create_task(cache.run())
+        await until(cache.synced.is_set)
+        before = cache.get(old)
+        assert set(cache.objects) == {old}
+        put("old", ownerReferences="none")
+        put("new")
+        await until(lambda: new in cache.objects)
+        assert cache.get(old) is before
+        assert set(cache.unreadable) == {old, never}
+        for key, reason in cache.unreadable.items():
+            assert reason.startswith(f"{kind.kind} {'/'.join(filter(None, key))}: ")
+        assert UNREADABLE.labels(kind.plural)._value.get() == 2
+        server.remove(kind, old)
+        put("never")
+        await until(lambda: set(cache.objects) == {never, new})
+        assert not cache.unreadable
+        task.cancel()
 
 
 async def test_an_unreadable_object_is_kept_through_a_new_list() -> None:

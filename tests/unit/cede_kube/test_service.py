@@ -4,6 +4,7 @@ import argparse
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from cede.api import names
+from cede.api.kueue import Job
 from cede.api.objects import JOBS, LEASES, Json
 from cede.kube import service
 from cede.kube.cache import Backoff, Cache
@@ -68,10 +70,14 @@ class Recording:
 
 @asynccontextmanager
 async def replica(
-    server: ApiServer, controller: Recording, client: Client, port: int = 0
+    server: ApiServer,
+    controller: Recording,
+    client: Client,
+    port: int = 0,
+    leadership: service.Leadership = LEADERSHIP,
 ) -> AsyncIterator[asyncio.Task[None]]:
     running = asyncio.create_task(
-        service.run_replica(controller, client, flags("--port", str(port)), LEADERSHIP)
+        service.run_replica(controller, client, flags("--port", str(port)), leadership)
     )
     try:
         yield running
@@ -122,6 +128,27 @@ async def test_a_replica_leads_only_with_its_caches_synced() -> None:
             assert holder(server) == "pod-1"
             assert await readiness(port) == 200
     assert controller.synced == [True]
+
+
+async def test_the_lease_names_what_the_leader_cannot_read_until_it_can() -> None:
+    def note() -> str:
+        lease: Json = server.get(LEASES, KEY) or {"metadata": {}}
+        return str(lease["metadata"].get("annotations", {}).get(names.UNREADABLE, ""))
+
+    times = Times(retry_s=0.02)
+    async with ApiServer() as server, server.client() as client:
+        key = ("a", "odd")
+        metadata = {"name": key[1], "namespace": key[0]}
+        server.put(JOBS, {"metadata": metadata, "spec": "not a spec"})
+        controller = Recording(Cache(client, JOBS, Job))
+        leadership = replace(LEADERSHIP, times=times)
+        async with replica(server, controller, client, leadership=leadership):
+            while not note():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert note().startswith("1: Job a/odd: Expected")
+            server.put(JOBS, {"metadata": metadata})
+            while note():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def test_a_standby_is_ready_and_makes_no_pass() -> None:

@@ -20,6 +20,7 @@ from cede.api.objects import (
     RESOURCE_QUOTAS,
     ROLE_BINDINGS,
     SERVICES,
+    rfc3339,
 )
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
@@ -164,6 +165,20 @@ async def test_an_unreadable_node_delays_nothing_and_is_reported(world: World) -
     assert world.server.get(CLUSTER_QUEUES, ("", "vision"))
     ready = condition_of(world.policy_status(), "Ready")
     assert (ready["reason"], "odd" in ready["message"]) == ("ObjectsUnreadable", True)
+
+
+async def test_what_the_scheduler_cannot_read_is_reported_at_once_and_until_it_can(
+    world: World,
+) -> None:
+    await world.settle()
+    for note, reason in (("2: Pod vision/odd: no spec", "ObjectsUnreadable"), ("", "Ready")):
+        world.controller.wake.clear()
+        world.put_lease("scheduler-0", rfc3339(world.now, micro=True), note)
+        async with asyncio.timeout(5):
+            await world.controller.wake.wait()
+        await world.controller.reconcile()
+        ready = condition_of(world.policy_status(), "Ready")
+        assert (ready["reason"], "Pod vision/odd" in ready["message"]) == (reason, bool(note))
 
 
 async def test_the_finalizer_is_added_before_any_object_is_created(world: World) -> None:

@@ -9,6 +9,7 @@ from cede.api.objects import NAMESPACES, Json, condition
 from cede.api.policy import PolicyStatus
 from cede.api.reasons import PolicyReason, Reason, WriteReason
 from cede.api.support import Kubernetes
+from cede.api.unreadable import UnreadableObjects
 from cede.kueue_settings.config import CONFIG_KEY, KueueInstallation
 from quota_controller.desired.conflicts import Problem, Problems
 from quota_controller.desired.desired_object import SHARED
@@ -150,8 +151,30 @@ def test_an_object_that_cannot_be_read_is_named() -> None:
     unreadable = ("Node n1: Expected `object`, got `array`", "Node n2: the same")
     ready = condition_of(status_of(replace(snapshot(), unreadable=unreadable)), "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ObjectsUnreadable")
-    assert "2 objects cannot be read" in ready["message"]
+    assert "2 objects cannot be read by cede-quota-controller" in ready["message"]
     assert "Node n1: Expected" in ready["message"]
+
+
+@pytest.mark.parametrize(
+    ("own", "leader", "returning", "expected"),
+    [
+        pytest.param((), "s-0", "", ("ObjectsUnreadable", False, True), id="only the scheduler's"),
+        pytest.param(("Node n1: x",), "s-0", "", ("ObjectsUnreadable", True, True), id="both"),
+        pytest.param((), "", "s-1", ("ObjectsUnreadable", False, True), id="it is back"),
+        pytest.param((), "", "", ("Ready", False, False), id="no scheduler leads"),
+    ],
+)
+def test_an_object_that_the_scheduler_cannot_read_is_named_too(
+    own: tuple[str, ...], leader: str, returning: str, expected: tuple[str, bool, bool]
+) -> None:
+    objects = UnreadableObjects(3, "Pod vision/odd: Expected `object`, got `str`")
+    cluster = replace(snapshot(), leader=leader, returning=returning)
+    cluster = replace(cluster, unreadable=own, unreadable_to_scheduler=objects)
+    ready = condition_of(status_of(cluster), "Ready")
+    theirs = "3 objects cannot be read by cede-scheduler" in ready["message"]
+    assert ("Pod vision/odd: Expected" in ready["message"]) == theirs
+    ours = "1 objects cannot be read by cede-quota-controller" in ready["message"]
+    assert (ready["reason"], ours, theirs) == expected
 
 
 def test_while_kueue_is_not_installed_the_last_figures_stay() -> None:
