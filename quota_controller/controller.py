@@ -138,11 +138,7 @@ class Controller:
     def required_caches(self) -> list[Cache[Any]]:
         """The caches without which no plan can be made."""
         return [
-            self.policies,
-            self.allocations,
-            self.nodes,
-            self.daemon_sets,
-            self.leases,
+            *(self.policies, self.allocations, self.nodes, self.daemon_sets, self.leases),
             *self.live.values(),
         ]
 
