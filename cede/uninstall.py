@@ -25,7 +25,7 @@ async def uninstall(client: Client, tell: Tell) -> Outcome:
     it is drained, and without the quota_controller nothing else would remove it.
     """
     steps = Steps(client, tell)
-    await release_all(client, steps, opens_queues=True)
+    await release_all(client, steps)
     for name in STOPPED:
         key = (names.SYSTEM_NAMESPACE, name)
         await steps.patch(
@@ -33,9 +33,10 @@ async def uninstall(client: Client, tell: Tell) -> Outcome:
         )
     # a quota_controller that is still stopping would add its finalizer again
     if await _pods_have_ended(client):
-        # what a pass of the scheduler wrote after the first time
+        # what a pass of the scheduler wrote after the first time, and of the quota_controller
         again = Steps(client, tell)
         await release_all(client, again, opens_queues=True)
+        steps.done += [sentence for sentence in again.done if sentence not in steps.done]
         steps.failed += again.failed
         await _remove_finalizers(client, steps)
         await _remove_progress(client, steps)

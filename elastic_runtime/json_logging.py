@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 # The message of a record that people on a terminal are shown too, though it is no warning: a job
-# that was meant to begin anew must not continue unseen. Only the leading rank logs it.
+# that was meant to start from step 0 must not continue unseen. Only the leading rank logs it.
 CONTINUES = "continues from a checkpoint"
 
 

@@ -225,6 +225,7 @@ class JobStatus:
     conditions: tuple[Condition, ...] = ()
     active: int = 0
     ready: int = 0
+    succeeded: int = 0
     startTime: str = ""
 
 

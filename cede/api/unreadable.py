@@ -21,8 +21,7 @@ class UnreadableObjects:
 
 
 def count_unreadable(reasons: Iterable[str]) -> UnreadableObjects:
-    """`reasons` say of each object why it cannot be read. The first one is that which stays first
-    when others follow."""
+    """`reasons`: why each object cannot be read. The first of them is named."""
     texts = list(reasons)
     if not texts:
         return ALL_READABLE

@@ -58,9 +58,9 @@ async def lead(
 ) -> None:
     """Waits until we lead, then runs `work`; releases the lease when `work` ends or is cancelled.
 
-    `leading` is called when we begin and when we stop to lead. The lease has what is `unreadable`
-    for us. Raises LostLease when the lease
-    could not be renewed in time, and Stalled without progress; `work` is cancelled first.
+    `leading` is called when we begin and when we stop to lead. `unreadable` returns what this
+    process cannot read; the Lease has it as an annotation. Raises LostLease when the lease could
+    not be renewed in time, and Stalled without progress; `work` is cancelled first.
     """
     candidate = _Candidate(client, key, identity, times or Times(), progress, unreadable)
     await candidate.acquire()

@@ -209,7 +209,8 @@ def _place(placed: Sequence[Placed] | Unread) -> Finding:
         return Finding(subject, State.UNKNOWN, "you may not read all Deployments and bindings")
     elsewhere = [item for item in placed if item.namespace != names.SYSTEM_NAMESPACE]
     if not elsewhere:
-        return Finding(subject, State.OK, f"all of it in namespace {names.SYSTEM_NAMESPACE}")
+        place = f"all of it in namespace {names.SYSTEM_NAMESPACE}"
+        return Finding(subject, State.OK, place if placed else "nothing of it is here")
     listed = ", ".join(f"{item.subject} in {item.namespace}" for item in elsewhere)
     return Finding(
         subject,

@@ -42,7 +42,7 @@ def rank_environment(
     }
 
 
-# Their names.
+# The names of the variables that torchrun sets.
 VARIABLES = frozenset(
     rank_environment(Record(), position=0, local_rank=0, ranks=1, job="", starts=0)
 )

@@ -180,7 +180,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         ),
         completed=pods.completed_indexes,
         unplaced_pods=pods.unplaced,
-        absent_pods=max(0, size - job.status.active),
+        absent_pods=max(0, size - job.status.active - job.status.succeeded),
         failing_pods=pods.failing,
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),
         save=save_request.read(notes),

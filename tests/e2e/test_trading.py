@@ -52,10 +52,12 @@ TEAMS = ("vision", "research")
 CLASSES = ("inference", "training", "sweep")
 USERS_SHARE = 0.55
 """Of what happens in a storm; the rest are faults."""
+NEW_SHARE = 0.3
+"""Of the faults: one that has not happened yet, if there is one."""
 STORM_S = 300
-CALM_S = 120
-"""After each storm nothing fails for so long: longer than a recovery and the patience of any
-promise."""
+CALM_S = 180
+"""After each storm nothing fails for so long: a recovery, and longer than a Cession may then be
+open."""
 LONG_S = 3000
 """In so long every fault happens, and Cessions are completed."""
 API_SERVER_S = 120
@@ -129,9 +131,12 @@ class Trade:
         self.note(action.__name__, job=action())
 
     def fail(self) -> None:
-        names_of_faults = list(self.faults)
-        weights = [weight for _, weight in self.faults.values()]
-        [name] = self.chance.choices(names_of_faults, weights)
+        new = [name for name in self.faults if name not in self.done]
+        if new and self.chance.random() < NEW_SHARE:
+            name = self.chance.choice(new)
+        else:
+            weights = [weight for _, weight in self.faults.values()]
+            [name] = self.chance.choices(list(self.faults), weights)
         began = time.time()
         happened = name
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cede.api import names
+from cede.api.cession_pause import pause_s
 from cede.api.objects import Json, condition, unix
 from cede.api.reasons import CessionPhase, SchedulerEvent
 from scheduler.cession.cession_lifecycle import Occurrence
@@ -17,11 +18,11 @@ Cluster = Any
 SET_ASIDE_S = 10
 """A job that waits is set inactive for another. Kueue may be about to admit it, and evicts it when
 it sees the change, so long afterwards at most."""
-EXPLAINED = (Occurrence.PREEMPTOR_DELETED.sentence, Occurrence.PREEMPTOR_DEACTIVATED.sentence)
-"""Nobody is to blame if a Cession ends so."""
-PODS_READY = re.compile(r"\d of its \d+ pods (is|are) ready\.")
-TAKERS = "Admitted since the release: "
-"""Who has the capacity that the preemptor did not get."""
+GONE = (Occurrence.PREEMPTOR_DELETED.sentence, Occurrence.PREEMPTOR_DEACTIVATED.sentence)
+NOT_READY = re.compile(r"\d of its \d+ pods (is|are) ready\. Of the others: ")
+EXPLANATIONS = ("Admitted since the release: ", "Given up, because ", "Why: ")
+"""Who has the capacity that the preemptor did not get, or why it would not have run: see `_details`
+in scheduler/cession/advance.py."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def phase_of(cession: Json) -> str:
 def says_why_its_pods_are_not_ready(cession: Json) -> bool:
     """See `starting_reason` in scheduler/cession/preemptor_state.py."""
     is_admitted = phase_of(cession) == CessionPhase.ADMITTED
-    return is_admitted and bool(PODS_READY.search(message_of(cession)))
+    return is_admitted and bool(NOT_READY.search(message_of(cession)))
 
 
 def message_of(cession: Json) -> str:
@@ -88,9 +89,9 @@ def stopped_in_vain(picture: Picture) -> list[Json]:
 
 
 def is_explained(cession: Json) -> bool:
-    """Whether its preemptor went away, or it names who got the capacity."""
+    """Whether its preemptor went away, or it names the cause."""
     message = message_of(cession)
-    return message.startswith(EXPLAINED) or TAKERS in message
+    return message.startswith(GONE) or any(text in message for text in EXPLANATIONS)
 
 
 # --- queues and Workloads -------------------------------------------------------------------------
@@ -130,7 +131,8 @@ def inactive(picture: Picture) -> list[str]:
 
 def owed(picture: Picture) -> Iterator[Json]:
     """The first Workload of each queue, if it waits although the own quota of its team covers it,
-    and capacity is released for none of the team. A queue has the name of the team's namespace."""
+    capacity is released for none of the team, and the scheduler does not pause for it. A queue has
+    the name of the team's namespace."""
     claimed = _queues_of_claims(picture)
     for queue in picture.queues:
         if queue["metadata"]["name"] in claimed:
@@ -146,8 +148,21 @@ def owed(picture: Picture) -> Iterator[Json]:
         if not waiting:
             continue
         first = min(waiting, key=_order)
-        if _reserved_in(queue) + _requested(first) <= _nominal(queue):
+        is_covered = _reserved_in(queue) + _requested(first) <= _nominal(queue)
+        if is_covered and not _is_paused(first, picture):
             yield first
+
+
+def _is_paused(workload: Json, picture: Picture) -> bool:
+    """After Cessions for it that failed."""
+    ends = [
+        unix(cession["status"]["completionTime"])
+        for cession in picture.cessions
+        if cession["spec"]["preemptor"]["uid"] == workload["metadata"]["uid"]
+        and phase_of(cession) == CessionPhase.FAILED
+        and is_ended(cession)
+    ]
+    return picture.now < max(ends, default=0.0) + pause_s(len(ends))
 
 
 def running(picture: Picture) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Limit:
     in_all: float
 
 
-OVER_QUOTA = Limit(15, 90)
+OVER_QUOTA = Limit(45, 90)
 """How long Kueue may count more in use than there is. Two admissions of one cycle can exceed the
 quota, until the scheduler shrinks one of them. A Kueue that was killed leads again after 30 s, and
 its last counts stay until then."""
@@ -59,7 +59,7 @@ STRICT_FOR_NOBODY = Limit(SLACK_S, 180)
 OPEN_S = 300
 """So much longer than undisturbed a Cession may be open in all."""
 OWED = Limit(60, 600)
-"""The scheduler plans again after a pause that doubles with each failure."""
+"""Beside the pause of the scheduler after Cessions for it that failed."""
 
 
 class Disturbances:

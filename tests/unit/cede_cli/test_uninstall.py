@@ -118,8 +118,9 @@ async def test_uninstall_ends_a_deletion_of_the_manifests_that_hangs(
     assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
     assert stop_policy(server, "vision") == "None"
     assert text.splitlines() == [
-        "ClusterQueue vision: Kueue's own preemption, and it admits jobs again",
+        "ClusterQueue vision: Kueue's own preemption",
         "ClusterQueue research: Kueue's own preemption",
+        "ClusterQueue vision: Kueue's own preemption, and it admits jobs again",
         "ComputeAllocation vision: its deletion ends",
     ]
     version = server.version

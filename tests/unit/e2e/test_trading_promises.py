@@ -28,7 +28,10 @@ from tests.e2e.trading_promises import (
     Watch,
 )
 
-STARTING = f"{Occurrence.PREEMPTOR_ADMITTED.sentence} 1 of its 2 pods is ready."
+STARTING = (
+    f"{Occurrence.PREEMPTOR_ADMITTED.sentence} 1 of its 2 pods is ready. Of the others: 1 in "
+    "ImagePullBackOff."
+)
 START = 1_800_000_000.0
 GRACE_S = 30.0
 DEADLINE_S = GRACE_S + 60 + 30
@@ -113,10 +116,10 @@ def test_what_lasts_too_long_undisturbed_is_broken(picture: Picture, limit: Limi
 def test_a_fault_and_its_recovery_give_more_time(picture: Picture, limit: Limit) -> None:
     watch = Watch()
     watch.disturbances.add("controller killed", START + 5, START + 15)
-    more_s = 10 + RECOVERY_S
-    watched(picture, limit.undisturbed + more_s, watch)
+    most_s = min(limit.undisturbed + 10 + RECOVERY_S, limit.in_all)
+    watched(picture, most_s, watch)
     with pytest.raises(BrokenPromiseError):
-        watched(picture, limit.undisturbed + more_s + 1, watch)
+        watched(picture, most_s + 1, watch)
 
 
 @pytest.mark.parametrize(("picture", "limit"), BROKEN)
@@ -136,7 +139,7 @@ def test_a_fault_of_a_target_gives_a_cession_no_more_time() -> None:
         watched(OPEN, DEADLINE_S + 1, watch)
 
 
-def test_what_has_ended_meanwhile_begins_anew() -> None:
+def test_what_has_ended_meanwhile_is_counted_from_its_next_beginning() -> None:
     watch = Watch()
     for second, picture in ((0, STRICT), (20, Picture(0)), (40, STRICT), (60, STRICT)):
         watch.check(replace(picture, now=START + second))
@@ -153,7 +156,8 @@ def test_a_preemptor_that_is_admitted_needs_no_strict_queue() -> None:
 def test_a_preemptor_whose_pods_cannot_start_must_have_a_reason() -> None:
     explained = Picture(0, cessions=(cession(CessionPhase.ADMITTED, STARTING),))
     watched(explained, 10_000)
-    for message in (CessionPhase.ADMITTED.sentence, Occurrence.PREEMPTOR_ADMITTED.sentence):
+    unexplained = STARTING.partition(" Of the others")[0]
+    for message in (CessionPhase.ADMITTED.sentence, unexplained):
         with pytest.raises(BrokenPromiseError, match="open for"):
             watched(Picture(0, cessions=(cession(CessionPhase.ADMITTED, message),)), 10_000)
 
@@ -163,6 +167,10 @@ def test_a_preemptor_whose_pods_cannot_start_must_have_a_reason() -> None:
     [
         pytest.param(replace(WAITS, queues=(queue("vision", 3),)), id="too large for what is left"),
         pytest.param(replace(WAITS, cessions=(cession(CessionPhase.ASKED),)), id="is served now"),
+        pytest.param(
+            replace(WAITS, cessions=(cession(CessionPhase.FAILED, ended=True),) * 3),
+            id="a pause of 120 s after its third Cession that failed",
+        ),
         pytest.param(
             replace(WAITS, workloads=(workload("claim", 2, "QuotaReserved"),)), id="has its quota"
         ),
@@ -189,6 +197,7 @@ def test_a_claim_that_is_not_owed_may_wait(picture: Picture) -> None:
     [
         (Occurrence.PREEMPTOR_DELETED.sentence, True),
         (f"{Occurrence.CAPACITY_TAKEN.sentence} Admitted since the release: other (vision).", True),
+        (f"{Occurrence.PREEMPTOR_INELIGIBLE.sentence} Why: its queue is on hold.", True),
         (Occurrence.CAPACITY_TAKEN.sentence, False),
         (Occurrence.NOT_ADMITTED.sentence, False),
         (CessionPhase.FAILED.sentence, False),

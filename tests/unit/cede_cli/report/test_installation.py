@@ -211,6 +211,18 @@ def test_conditions_of_the_policy_have_their_own_cure(status: str, state: State)
 
 
 # --- a second installation ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("placed", "message"),
+    [
+        ([], "nothing of it is here"),
+        ([Placed("Deployment cede-webhook", "cede-system")], "all of it in namespace cede-system"),
+    ],
+)
+def test_one_installation_or_none_is_right(placed: list[Placed], message: str) -> None:
+    result = finding("place of Cede", placed=placed)
+    assert (result.state, result.message) == (State.OK, message)
+
+
 def test_what_is_elsewhere_of_cede_is_named_with_the_cure() -> None:
     placed = [
         Placed("Deployment cede-scheduler", names.SYSTEM_NAMESPACE),

@@ -173,7 +173,7 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
     misses = replace(workload("a", 4, assigned=4), status=status)
     gpt = read_admitted(misses, job(4), JobPods(ready_indexes=frozenset({0, 2}), unplaced=1))
     assert (gpt.missing_pods, gpt.unplaced_pods) == ((1, 3), 1)
-    creates = replace(job(4), status=JobStatus(active=3))
+    creates = replace(job(4), status=JobStatus(active=2, succeeded=1))
     gpt = read_admitted(misses, creates, JobPods(failing={"ImagePullBackOff": 1}))
     assert (gpt.absent_pods, gpt.failing_pods) == (1, {"ImagePullBackOff": 1})
     assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
