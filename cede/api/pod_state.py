@@ -16,6 +16,7 @@ IMAGE_REASONS = (
 # kubelet: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/container/sync_result.go
 CREATE_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 CRASHES = "CrashLoopBackOff"
+_FAILURES = frozenset((*IMAGE_REASONS, *CREATE_REASONS, CRASHES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def failure(states: Iterable[ContainerState]) -> str:
     all can. Failed pulls and the waits between them have one reason, that of the waits."""
     for state in states:
         reason = state.waiting.reason if state.waiting else ""
-        if reason in (*IMAGE_REASONS, *CREATE_REASONS, CRASHES):
+        if reason in _FAILURES:
             return PULL_WAITS if reason == PULL_FAILS else reason
     return ""
 

@@ -57,7 +57,6 @@ NEEDED_KINDS = (
 class Reference:
     """A Service, or whom a role is bound to."""
 
-    kind: str = "Service"
     name: str = ""
     namespace: str = ""
 
