@@ -222,7 +222,8 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
     cluster.until(lambda: not strict_queues(look(cluster)), "all queues to be BestEffortFIFO", 60)
     picture = look(cluster)
     phases = Counter(map(phase_of, picture.cessions))
-    evicted = evictions(events(cluster))
+    recorded = events(cluster)
+    evicted = evictions(recorded)
     summary = f"{dict(trade.done)}, Cessions: {dict(phases)}, {dict(evicted)}"
     print(summary)
     failed = {name_of(c): message_of(c) for c in picture.cessions if phase_of(c) == "Failed"}
@@ -233,7 +234,7 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
     assert not inactive(picture), summary
     assert not trade.watch.unexplained_stops(picture)
     stops = Counter(job for cession in picture.cessions for job in stopped_jobs(cession))
-    stops += admitted_when_set_aside(events(cluster))
+    stops += admitted_when_set_aside(recorded)
     unknown = {
         (job, reason): count
         for (job, reason), count in (evicted - earlier).items()

@@ -68,21 +68,25 @@ def test_a_pod_that_comes_back_with_another_model_ends(job: Job) -> None:
 
 
 @LONG
-def test_a_pod_with_a_seed_of_its_own_ends(job: Job) -> None:
-    (job.directory / "train.py").write_text(OWN_SEEDS)
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        pytest.param(
+            OWN_SEEDS, "seed is 1338 on this worker and 1337 in the job", id="with its own seed"
+        ),
+        pytest.param(
+            BROKEN_STATE,
+            "RuntimeError: the counter cannot be loaded",
+            id="that cannot load the state",
+        ),
+    ],
+)
+def test_a_pod_that_joins_and_does_not_fit_ends(job: Job, script: str, cause: str) -> None:
+    (job.directory / "train.py").write_text(script)
     job.start(0)
     job.trains(1)
     job.start(1)
-    check_gave_up(job, "seed is 1338 on this worker and 1337 in the job")
-
-
-@LONG
-def test_a_pod_that_cannot_load_the_state_ends(job: Job) -> None:
-    (job.directory / "train.py").write_text(BROKEN_STATE)
-    job.start(0)
-    job.trains(1)
-    job.start(1)
-    check_gave_up(job, "RuntimeError: the counter cannot be loaded")
+    check_gave_up(job, cause)
 
 
 @LONG

@@ -1,12 +1,17 @@
 """Our own writes are distinguished from other changes."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
 from cede.kube.cache import Backoff, Cache
 from cede.kube.expectations import WHOLE_KIND, Expectations
 from tests.fakes.api_server import ApiServer
+from tests.harness.running_cache import job
 
 KEY = ("a", "j")
 
@@ -43,75 +48,64 @@ def test_a_deletion_and_a_new_list_are_news() -> None:
     assert not expectations.only_own_writes
 
 
-def job(name: str) -> Json:
-    return {"metadata": {"name": name, "namespace": "a"}, "spec": {"parallelism": 1}}
+@dataclass(frozen=True)
+class Observed:
+    """A cache that runs, with the job that it has read."""
+
+    server: ApiServer
+    cache: Cache[Job]
+    expectations: Expectations
+    changed: asyncio.Event
+    stored: Json
+
+    async def has(self, condition: Callable[[Job], bool]) -> None:
+        async with asyncio.timeout(5):
+            # nothing reports the change: that is what is tested
+            while not condition(self.cache.objects[KEY]):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def observed(**options: Any) -> AsyncIterator[Observed]:
+    async with ApiServer() as server, server.client() as client:
+        stored = server.put(JOBS, job("j"))
+        changed = asyncio.Event()
+        expectations = Expectations()
+        cache = Cache(client, JOBS, Job, changed=changed.set, expectations=expectations, **options)
+        task = asyncio.create_task(cache.run())
+        await changed.wait()
+        changed.clear()
+        expectations.clear_observed()
+        yield Observed(server, cache, expectations, changed, stored)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_cache_does_not_report_our_own_write_and_reports_all_others() -> None:
-    async with ApiServer() as server, server.client() as client:
-        stored = server.put(JOBS, job("j"))
-        changed = asyncio.Event()
-        expectations = Expectations()
-        cache = Cache(
-            client,
-            JOBS,
-            Job,
-            changed=changed.set,
-            backoff=Backoff(initial_s=0.0),
-            expectations=expectations,
-        )
-        task = asyncio.create_task(cache.run())
-        await changed.wait()
-        changed.clear()
-        expectations.clear_observed()
-        version = str(server.version + 1)
-        expectations.record_write(KEY, version)
-        server.put(JOBS, stored | {"spec": {"parallelism": 7}})
-        async with asyncio.timeout(5):
-            # nothing reports the change: that is what is tested
-            while cache.objects[KEY].metadata.resourceVersion != version:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert not changed.is_set()
-        assert expectations.only_own_writes
-        server.put(JOBS, stored | {"spec": {"parallelism": 8}})
-        await asyncio.wait_for(changed.wait(), 5)
-        assert not expectations.only_own_writes
-        expectations.record_write(KEY, cache.objects[KEY].metadata.resourceVersion)
-        assert expectations.only_own_writes, "it was observed before it was answered"
-        changed.clear()
-        server.remove(JOBS, KEY)
-        await asyncio.wait_for(changed.wait(), 5)
-        assert not expectations.only_own_writes
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with observed(backoff=Backoff(initial_s=0.0)) as run:
+        version = str(run.server.version + 1)
+        run.expectations.record_write(KEY, version)
+        run.server.put(JOBS, run.stored | {"spec": {"parallelism": 7}})
+        await run.has(lambda cached: cached.metadata.resourceVersion == version)
+        assert not run.changed.is_set()
+        assert run.expectations.only_own_writes
+        run.server.put(JOBS, run.stored | {"spec": {"parallelism": 8}})
+        await asyncio.wait_for(run.changed.wait(), 5)
+        assert not run.expectations.only_own_writes
+        run.expectations.record_write(KEY, run.cache.objects[KEY].metadata.resourceVersion)
+        assert run.expectations.only_own_writes, "it was observed before it was answered"
+        run.changed.clear()
+        run.server.remove(JOBS, KEY)
+        await asyncio.wait_for(run.changed.wait(), 5)
+        assert not run.expectations.only_own_writes
 
 
 async def test_a_cache_does_not_report_a_version_that_is_the_same() -> None:
-    async with ApiServer() as server, server.client() as client:
-        stored = server.put(JOBS, job("j"))
-        changed = asyncio.Event()
-        expectations = Expectations()
-        cache = Cache(
-            client,
-            JOBS,
-            Job,
-            changed=changed.set,
-            expectations=expectations,
-            is_same=lambda before, after: before.spec == after.spec,
-        )
-        task = asyncio.create_task(cache.run())
-        await changed.wait()
-        changed.clear()
-        expectations.clear_observed()
-        server.put(JOBS, stored | {"status": {"active": 1}})
-        async with asyncio.timeout(5):
-            # nothing reports the change: that is what is tested
-            while cache.objects[KEY].status.active != 1:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert not changed.is_set()
-        assert expectations.only_own_writes
-        server.put(JOBS, stored | {"spec": {"parallelism": 8}})
-        await asyncio.wait_for(changed.wait(), 5)
-        assert not expectations.only_own_writes
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with observed(is_same=lambda before, after: before.spec == after.spec) as run:
+        run.server.put(JOBS, run.stored | {"status": {"active": 1}})
+        await run.has(lambda cached: cached.status.active == 1)
+        assert not run.changed.is_set()
+        assert run.expectations.only_own_writes
+        run.server.put(JOBS, run.stored | {"spec": {"parallelism": 8}})
+        await asyncio.wait_for(run.changed.wait(), 5)
+        assert not run.expectations.only_own_writes

@@ -143,12 +143,14 @@ async def test_the_lease_names_what_the_leader_cannot_read_until_it_can() -> Non
         controller = Recording(Cache(client, JOBS, Job))
         leadership = replace(LEADERSHIP, times=times)
         async with replica(server, controller, client, leadership=leadership):
-            while not note():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            assert note().startswith("1: Job a/odd: Expected")
-            server.put(JOBS, {"metadata": metadata})
-            while note():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(10):
+                # nothing reports a renewal of the lease
+                while not note():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                assert note().startswith("1: Job a/odd: Expected")
+                server.put(JOBS, {"metadata": metadata})
+                while note():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
 
 
 async def test_a_standby_is_ready_and_makes_no_pass() -> None:
