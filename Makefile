@@ -44,7 +44,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler \
 		tests/unit/elastic_runtime/training
 	@$(LOCAL) up
-	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
+	@CEDE_KINDS=1 CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_KINDS=1 CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s \
 		tests/integration/test_reservation.py
 	@CEDE_KINDS=1 CEDE_RESERVATIONS=20 CEDE_FAIR_SHARING=off $(PYTHON_) -m pytest -q -s \

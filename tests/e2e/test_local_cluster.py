@@ -135,6 +135,7 @@ def test_a_lost_node_is_noticed_and_returns_with_its_accelerators(cluster: Clust
 
 
 # --- down -----------------------------------------------------------------------------------------
+@LONG
 def test_down_leaves_nothing_and_up_makes_it_again(cluster: Cluster) -> None:
     assert traces(), "this test looks in the wrong places"
     deploy_local("down")

@@ -12,6 +12,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from tests.integration.admin import Admin, condition_of, governed
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 
@@ -168,6 +169,7 @@ def readiness(admin: Admin) -> dict[str, str]:
     }
 
 
+@LONG
 def test_in_a_quiet_cluster_only_leases_are_written(admin: Admin) -> None:
     """By the API server's audit log of writes by our service accounts.
 

@@ -8,7 +8,7 @@ import pytest
 
 from elastic_runtime.contract import State
 from tests.harness.local_job import SCRIPTS, Job, check_exactly_once, undisturbed_losses
-from tests.marks import in_long
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "data.py").read_text()
@@ -44,7 +44,8 @@ def disturb(job: Job) -> None:
     job.stop()
 
 
-@pytest.mark.parametrize("source", ["loader", *in_long("streams")])
+@LONG
+@pytest.mark.parametrize("source", ["loader", "streams"])
 def test_a_disturbed_job_is_given_the_samples_of_an_undisturbed_one(
     tmp_path: Path, source: str
 ) -> None:

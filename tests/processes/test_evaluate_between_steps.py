@@ -17,7 +17,7 @@ from tests.harness.evaluating_job import (
     wait_until,
 )
 from tests.harness.local_job import Job
-from tests.marks import LONG, in_long
+from tests.marks import LONG
 
 pytestmark = pytest.mark.processes
 SCRIPT = LOSSES + BETWEEN_STEPS
@@ -29,7 +29,8 @@ def job(job: Job) -> Job:
     return evaluating(job)
 
 
-@pytest.mark.parametrize("loss", ["pass-1", *in_long("after-0", "after-1")])
+@LONG
+@pytest.mark.parametrize("loss", ["pass-1", "after-0", "after-1"])
 def test_it_begins_again_or_is_given_the_result_when_a_rank_is_lost(
     job: Job, alone: Alone, loss: str
 ) -> None:

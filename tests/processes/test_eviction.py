@@ -45,6 +45,7 @@ def test_an_evicted_job_whose_pod_0_is_missing_saves_its_last_step(
     check_nothing_is_repeated(job, undisturbed)
 
 
+@LONG
 def test_an_evicted_job_that_has_just_lost_pod_0_saves_its_last_step(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_killed_rank_costs_only_the_step_in_flight(
     check_exactly_once(job, undisturbed)
 
 
+@LONG
 def test_a_lost_pod_0_is_replaced_without_a_checkpoint(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -13,7 +13,8 @@ SCRIPT = (SCRIPTS / "optimizers.py").read_text()
 UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"')
 
 
-@pytest.mark.parametrize("job", ["replicated", pytest.param("hsdp", marks=LONG)], indirect=True)
+@LONG
+@pytest.mark.parametrize("job", ["replicated", "hsdp"], indirect=True)
 def test_two_optimizers_go_through_growth_a_lost_rank_and_a_shrink(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

@@ -44,19 +44,23 @@ def runs(job: Job, *ranks: str) -> None:
     ("save", "message"),
     [
         pytest.param("sys.exit(0)", "", id="saves"),
-        pytest.param("sys.exit(143)", "", id="saves, and ends as a shell would"),
+        pytest.param("sys.exit(143)", "", id="saves, and ends as a shell would", marks=LONG),
         pytest.param(
             "signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM)",
             "pod 1: the script does not handle SIGTERM, and saved nothing",
             id="is ended by the signal",
         ),
         pytest.param(
-            "pass", "pod 1: the script did not end within 2 s, and was killed", id="ignores it"
+            "pass",
+            "pod 1: the script did not end within 2 s, and was killed",
+            id="ignores it",
+            marks=LONG,
         ),
         pytest.param(
             "open('/dev/full', 'wb').write(bytes(1 << 20))",
             "pod 1: the script failed with exit code 1 when it had to save",
             id="the disk is full",
+            marks=LONG,
         ),
     ],
 )

@@ -138,7 +138,8 @@ def test_a_lost_shard_with_a_copy_costs_the_step_in_flight(
     check_exactly_once(job, undisturbed)
 
 
-@pytest.mark.parametrize("loss", ["move-0", *in_long("pass-2", "move-3", "pass-0")])
+@LONG
+@pytest.mark.parametrize("loss", ["move-0", "pass-2", "move-3", "pass-0"])
 @HSDP
 def test_a_rank_lost_in_a_shrink_costs_the_step_in_flight(
     job: Job, undisturbed: Callable[[int], list[float]], loss: str

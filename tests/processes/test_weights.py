@@ -26,7 +26,8 @@ UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"deterministic"')
 WEIGHT = "weight=tokens"
 
 
-@pytest.mark.parametrize("job", ["hsdp", *in_long("replicated", "deterministic")], indirect=True)
+@LONG
+@pytest.mark.parametrize("job", ["hsdp", "replicated", "deterministic"], indirect=True)
 def test_the_loss_is_that_of_all_tokens_through_growth_and_losses(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
