@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 from cede.api import names
 from cede.api.objects import Json
@@ -14,6 +15,8 @@ from tests.integration.explained import kueue
 NAMESPACE = "lever"
 NODE = fake_node("lever-1", 0, "lever")
 NEVER = {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
+ANY = {**NEVER, "reclaimWithinCohort": "Any"}
+HIGH = "lever-high"
 QUOTAS = {"own": 8, "lent": 4, "poor": 0}
 """Queue → its quota of CPU; they borrow from each other without limit."""
 TIMEOUT_S = 60
@@ -37,6 +40,7 @@ def cluster_queue(name: str, quota: int) -> Json:
 
 SHARED = [
     kueue("ResourceFlavor", "lever", spec={}),
+    kueue("WorkloadPriorityClass", HIGH, value=10),
     *(cluster_queue(name, quota) for name, quota in QUOTAS.items()),
     *(
         kueue("LocalQueue", name, NAMESPACE, spec={"clusterQueue": f"lever-{name}"})
@@ -45,7 +49,7 @@ SHARED = [
 ]
 
 
-def job(queue: str, name: str, pods: int, *, elastic: bool = False) -> Json:
+def job(queue: str, name: str, pods: int, *, elastic: bool = False, priority: str = "") -> Json:
     """An Indexed Job of this number of pods, each with one CPU."""
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     pod = {
@@ -58,7 +62,8 @@ def job(queue: str, name: str, pods: int, *, elastic: bool = False) -> Json:
     metadata: Json = {
         "name": name,
         "namespace": NAMESPACE,
-        "labels": {names.QUEUE_NAME: queue},
+        "labels": {names.QUEUE_NAME: queue}
+        | ({names.PRIORITY_CLASS: priority} if priority else {}),
         "annotations": {names.ELASTIC_JOB: "true"} if elastic else {},
     }
     spec = {
@@ -97,6 +102,15 @@ class PlainKueue:
     def set_strategy(self, queue: str, strategy: str) -> None:
         self.patch("clusterqueue", f"lever-{queue}", {"spec": {"queueingStrategy": strategy}})
 
+    def set_preemption(self, queue: str, policies: Json) -> None:
+        self.patch("clusterqueue", f"lever-{queue}", {"spec": {"preemption": policies}})
+
+    def wait_until_later_than(self, name: str) -> None:
+        """What is submitted now is younger than this Job: the API server's times are seconds."""
+        created = datetime.fromisoformat(self.get_job(name)["metadata"]["creationTimestamp"])
+        later = created + timedelta(seconds=1)
+        self.until(lambda: datetime.now(UTC) >= later, f"a second after {name}")
+
     def workloads(self, name: str) -> list[Json]:
         """Those of a Job that have not finished."""
         items = self.cluster.kubectl_json("get", "workloads", "-n", NAMESPACE)["items"]
@@ -117,6 +131,10 @@ class PlainKueue:
         """Kueue has tried to admit it, and says this."""
         refusals = [condition_of(item, names.QUOTA_RESERVED) for item in self.workloads(name)]
         return any(item.get("status") == "False" and why in item["message"] for item in refusals)
+
+    def is_preempted(self, name: str) -> bool:
+        conditions = [condition_of(item, "Preempted") for item in self.workloads(name)]
+        return any(condition.get("status") == "True" for condition in conditions)
 
     def wait_for_admission(self, *jobs: str) -> None:
         self.until(lambda: all(map(self.is_admitted, jobs)), f"{', '.join(jobs)} to be admitted")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.marks import MATRIX
-from tests.matrix.plain_kueue import PlainKueue, job, plain_kueue
+from tests.matrix.plain_kueue import ANY, HIGH, NEVER, PlainKueue, job, plain_kueue
 
 pytestmark = [pytest.mark.cluster, MATRIX]
 
@@ -27,6 +27,7 @@ def queues(cluster: Any) -> Iterator[PlainKueue]:
 def kueue(queues: PlainKueue) -> Iterator[PlainKueue]:
     yield queues
     queues.set_strategy("own", "BestEffortFIFO")
+    queues.set_preemption("own", NEVER)
     queues.delete_jobs()
 
 
@@ -54,6 +55,63 @@ def test_what_is_released_step_by_step_stays_for_the_head_of_a_strict_queue(
     # nothing but the claim kept them out
     kueue.delete_job("claim")
     kueue.wait_for_admission("early", "late")
+
+
+def test_what_is_released_stays_for_the_head_also_before_jobs_of_its_own_queue(
+    kueue: PlainKueue,
+) -> None:
+    kueue.submit(job("lent", "first", 6, elastic=True), job("lent", "second", 6, elastic=True))
+    kueue.wait_for_admission("first", "second")
+    kueue.submit(job("own", "claim", 8))
+    kueue.wait_until_later_than("claim")
+    kueue.submit(job("own", "behind", 1))
+    kueue.until(lambda: kueue.is_refused("claim") and kueue.is_refused("behind"), "both to wait")
+    kueue.set_strategy("own", "StrictFIFO")
+    kueue.resize("first", 2)
+    kueue.wait_for_use("lent", 8)
+    kueue.resize("second", 2)
+    kueue.wait_for_admission("claim")
+    assert not kueue.is_admitted("behind")
+    kueue.delete_job("claim")
+    kueue.wait_for_admission("behind")
+
+
+def test_the_head_of_a_strict_queue_is_the_highest_priority_and_then_the_oldest(
+    kueue: PlainKueue,
+) -> None:
+    kueue.submit(job("lent", "blocker", 12, elastic=True))
+    kueue.wait_for_admission("blocker")
+    for name in ("oldest", "second"):
+        kueue.submit(job("own", name, 8))
+        kueue.wait_until_later_than(name)
+    kueue.submit(job("own", "high", 8, priority=HIGH))
+    waiting = ("oldest", "second", "high")
+    kueue.until(lambda: all(map(kueue.is_refused, waiting)), "all of them to wait")
+    kueue.set_strategy("own", "StrictFIFO")
+    kueue.resize("blocker", 4)
+    for head, *others in (("high", "oldest", "second"), ("oldest", "second")):
+        kueue.wait_for_admission(head)
+        assert [name for name in others if kueue.is_admitted(name)] == []
+        kueue.delete_job(head)
+    kueue.wait_for_admission("second")
+
+
+def test_kueue_stops_nobody_until_it_is_allowed_to_and_then_whole_jobs_at_once(
+    kueue: PlainKueue,
+) -> None:
+    """The last resort, and what an uninstall gives Kueue back."""
+    kueue.submit(job("lent", "small", 2), job("lent", "large", 10))
+    kueue.wait_for_admission("small", "large")
+    kueue.submit(job("own", "claim", 8))
+    kueue.set_strategy("own", "StrictFIFO")
+    kueue.until(lambda: kueue.is_refused("claim"), "the claim to be pending")
+    assert kueue.is_admitted("small")
+    assert kueue.is_admitted("large")
+    kueue.set_preemption("own", ANY)
+    kueue.wait_for_admission("claim")
+    kueue.until(lambda: kueue.get_job("large")["spec"]["suspend"], "the large job to be stopped")
+    assert kueue.is_preempted("large")
+    assert kueue.is_admitted("small")
 
 
 def test_a_shrink_keeps_the_lowest_indexes_counts_no_failure_and_frees_quota(
