@@ -20,6 +20,7 @@ from elastic_runtime.distributed import nccl
 from elastic_runtime.distributed.gloo import HashStore
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.training.replica_check import own_digest
+from tests.gpu.sharding import skip_if_refused
 from tests.harness.local_job import Job, check_exactly_once, undisturbed_losses
 from tests.paths import TREE
 
@@ -34,6 +35,8 @@ Losses = Callable[[int], list[float]]
 
 @pytest.fixture
 def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    if request.param not in ("replicated", "deterministic"):
+        skip_if_refused()
     job = Job(tmp_path, SCRIPT)
     job.env["STRATEGY"] = request.param
     yield job
