@@ -1,6 +1,7 @@
 """All draws of a micro-batch depend on one number."""
 
 import random
+import traceback
 
 import numpy as np
 import pytest
@@ -51,3 +52,18 @@ def test_an_error_inside_restores_the_generators_too() -> None:
     with pytest.raises(OSError, match="unreadable"), random_state.isolated(2):
         raise OSError("unreadable")
     assert draws() == expected
+
+
+def test_kinds_of_accelerators_that_are_not_there_cost_no_stack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch.manual_seed records one for each, in every micro-batch."""
+    stacks = list[int]()
+    gpu_seeds = list[int]()
+    monkeypatch.setattr(traceback, "format_stack", lambda: stacks.append(1))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", gpu_seeds.append)
+    random_state._torch_seed.cache_clear()
+    random_state.seed(7)
+    random_state._torch_seed.cache_clear()
+    assert (gpu_seeds, torch.initial_seed(), stacks) == ([7], 7, [])
