@@ -44,10 +44,11 @@ def test_trainer_in_half_precision_logs_the_same_without_a_session(
             tmp_path / trainer_class.__name__,
             trainer_class=trainer_class,
             use_cpu=DEVICE.type == "cpu",
+            fp16=kind == "fp16",
+            bf16=kind == "bf16",
             # Adam makes a whole step of the rounding of a gradient near zero.
             optim="sgd",
             learning_rate=1.0,
-            **{kind: True},
         )
         if kind == "fp16":
             trainer.accelerator.scaler = torch.amp.GradScaler("cuda", init_scale=SCALE)

@@ -55,6 +55,7 @@ def train(directory: Path, until: int, strategy: Any) -> tuple[dict[int, float],
             with torch.autocast(DEVICE.type, torch.bfloat16):
                 step.backward((model(inputs).float() - inputs).square().mean())
         assert session.commit()
+        assert session.loss is not None
         losses[step.number] = session.loss
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()

@@ -161,6 +161,7 @@ def train(
         for batch in step:
             step.backward(loss_of(computed, batch.number, dtype))
         assert session.commit()
+        assert session.loss is not None
         losses[step.number] = session.loss
     return losses
 
