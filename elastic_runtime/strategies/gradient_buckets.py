@@ -36,8 +36,14 @@ class GradientBuckets:
         # The last bucket also holds the numbers, and so is the last to be reduced.
         sizes[-1] += sum_count
         self._sum_count = sum_count
-        self._shapes = list(zip(sizes, kinds, strict=True))
-        self._allocate()
+        self._memory = [
+            torch.zeros(size, dtype=dtype, device=device)
+            for size, (dtype, device) in zip(sizes, kinds, strict=True)
+        ]
+        self._views = [
+            _views(memory, bucket)
+            for memory, bucket in zip(self._memory, self._buckets, strict=True)
+        ]
         self.in_last_pass = False
         self.broken = False
         self._group: Group | None = None
@@ -52,36 +58,12 @@ class GradientBuckets:
             _register_hook(parameter, self._on_gradient) for parameter in self.parameters
         ]
 
-    def _allocate(self) -> None:
-        self._memory = [
-            torch.zeros(size, dtype=dtype, device=device) for size, (dtype, device) in self._shapes
-        ]
-        self._views = [
-            _views(memory, bucket)
-            for memory, bucket in zip(self._memory, self._buckets, strict=True)
-        ]
-
     def remove_hooks(self) -> None:
         """Afterwards the model trains as any other."""
         for hook in self._hooks:
             hook.remove()
 
-    def release(self) -> None:
-        """Free the memory. Until the next `begin_step` gradients belong to somebody else."""
-        if self.broken:
-            drop_on_thread(self._works)
-        self._works = []
-        self.in_last_pass = False
-        self.broken = False
-        self._memory = []
-        self._views = []
-
     def begin_step(self, group: Group | None) -> None:
-        if not self._memory:
-            for parameter in self.parameters:
-                # Before its place is allocated.
-                parameter.grad = None
-            self._allocate()
         if self.broken:
             self._replace_written_memory()
             drop_on_thread(self._works)

@@ -12,12 +12,6 @@ from elastic_runtime.strategies import whole_state
 from elastic_runtime.strategies.base import Pass, StateAccess
 from elastic_runtime.strategies.finite_gradients import all_finite
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
-from elastic_runtime.strategies.lone_gradients import LoneGradients
-
-
-def needs_no_buckets(group: Group | None, device: torch.device) -> bool:
-    """On a CPU they cost less than to allocate the gradients of every step."""
-    return device.type == "cuda" and (group is None or group.world == 1)
 
 
 class Replicated:
@@ -33,9 +27,6 @@ class Replicated:
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._buckets = GradientBuckets(state.model, state.sum_count)
-        self._lone = LoneGradients(self._buckets.parameters)
-        # Of the step in flight.
-        self._step_gradients: GradientBuckets | LoneGradients = self._buckets
         self._known = parameter_checks.trained(state.model)
 
     def detach(self) -> None:
@@ -43,7 +34,7 @@ class Replicated:
 
     @property
     def broken(self) -> bool:
-        return self._step_gradients.broken
+        return self._buckets.broken
 
     def shard_group_size(self, world: int) -> int:
         return 0
@@ -52,17 +43,13 @@ class Replicated:
         return [Pass(number) for number in batch_assignment.owned(rank, world, micro_batches)]
 
     def begin_step(self, group: Group | None) -> None:
-        self._step_gradients = self._buckets
-        if needs_no_buckets(group, self._state.device):
-            self._step_gradients = self._lone
-            self._buckets.release()
-        self._step_gradients.begin_step(group)
+        self._buckets.begin_step(group)
 
     def begin_pass(self, *, is_last: bool) -> None:
-        self._step_gradients.in_last_pass = is_last
+        self._buckets.in_last_pass = is_last
 
     def check_gradients(self, *, is_first: bool) -> None:
-        self._step_gradients.check(is_first=is_first)
+        self._buckets.check(is_first=is_first)
 
     def parameter_mistakes(self) -> Iterable[str]:
         return parameter_checks.parameter_mistakes(self._known, self._state.optimizers)
@@ -73,31 +60,29 @@ class Replicated:
         self._end_backward()
 
     def _end_backward(self) -> None:
-        self._step_gradients.end_backward()
+        self._buckets.end_backward()
 
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: the hooks have taken the gradients."""
 
     def end_passes(self) -> None:
-        self._step_gradients.launch_all_but_last()
+        self._buckets.launch_all_but_last()
 
     def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
-        return self._step_gradients.reduce(numbers)
+        return self._buckets.reduce(numbers)
 
     def summed(self) -> torch.Tensor:
-        return self._step_gradients.summed()
+        return self._buckets.summed()
 
     def is_finite(self) -> bool:
-        return all_finite(self._step_gradients.sums())
+        return all_finite(self._buckets.sums())
 
     def write_gradients(self, factor: float) -> float | None:
-        self._step_gradients.write_gradients(factor)
+        self._buckets.write_gradients(factor)
         if self._max_norm is None:
             return None
-        return float(
-            torch.nn.utils.clip_grad_norm_(self._step_gradients.parameters, self._max_norm)
-        )
+        return float(torch.nn.utils.clip_grad_norm_(self._buckets.parameters, self._max_norm))
 
     def begin_evaluation(self) -> None:
         """Nothing to do: a pass needs no other rank."""

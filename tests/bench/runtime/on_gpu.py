@@ -1,8 +1,8 @@
 """What our waits for the GPU cost a step: `python -m tests.bench.runtime.on_gpu [-o json]`.
 
 A loop that never waits queues the next step while the GPU still computes. Ours waits once a step,
-to vote whether all ranks have their gradients, and reads the loss. One rank, as it is alone, and
-with buckets and NCCL as several ranks have them.
+to vote whether all ranks have their gradients, and reads the loss. One rank, with NCCL as several
+ranks have it.
 """
 
 import argparse
@@ -35,8 +35,7 @@ ROUNDS = 5
 LIMIT_S = 70.0
 WITHOUT = {
     "ours": "",
-    "several": ", as one of several ranks",
-    "no poll": ", so, and the GPU's stream waits for NCCL and not the CPU",
+    "no poll": ", the GPU's stream waits for NCCL and not the CPU",
     "no loss": ", and the loss is not read",
     "no vote": ", and no vote is taken",
 }

@@ -1,8 +1,7 @@
 """One model in our loop and in a bare loop, which take turns in blocks of steps.
 
-`on_gpu.py DEVICE WIDTH LAYERS SEQUENCES LENGTH STEPS ROUNDS`. Our loop also runs as that of one of
-several ranks, and so without one of its waits, then without two, then without three. Reports the
-seconds of a step in each block.
+`on_gpu.py DEVICE WIDTH LAYERS SEQUENCES LENGTH STEPS ROUNDS`. Our loop also runs without one of its
+waits, then without two, then without three. Reports the seconds of a step in each block.
 """
 
 import copy
@@ -22,7 +21,6 @@ from torch import nn
 from elastic_runtime import Session
 from elastic_runtime.distributed import nccl
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.strategies import replicated
 from elastic_runtime.training import loss_weights
 from elastic_runtime.training.loss_weights import StepLoss, StepLosses
 from tests.bench.runtime.workers import job
@@ -63,7 +61,6 @@ def without_vote(group: Group, tensor: torch.Tensor) -> Any:
 REPLACED: dict[str, list[tuple[Any, str, Callable[..., Any]]]] = {
     "bare": [],
     "ours": [],
-    "several": [(replicated, "needs_no_buckets", lambda group, device: False)],
     "no poll": [(nccl.Work, "wait", nccl.Work.block_current_stream)],
     "no loss": [(loss_weights, "step_loss", unread_loss), (StepLosses, "to_sum", to_sum)],
     "no vote": [(Group, "all_reduce", without_vote)],
