@@ -136,7 +136,8 @@ class Strategy(Protocol):
         """
 
     def begin_evaluation(self) -> None:
-        """Passes without a backward pass follow. Afterwards no peer counts as lost."""
+        """Passes without a backward pass follow. Afterwards no peer counts as lost, if a pass needs
+        others."""
 
     def end_evaluation(self) -> None:
         """Afterwards parameters are as before those passes."""

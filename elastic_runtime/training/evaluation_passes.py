@@ -130,13 +130,17 @@ class EvaluationPasses:
         try:
             result = call.function(call.data.fetch(micro_batch))
         except Exception as error:
-            if self._parts.strategy.broken:
+            if self._has_lost_a_peer(ranks.world):
                 # It may have failed because of what it did not receive.
                 raise PeerLost(str(error)) from error
             raise
-        if self._parts.strategy.broken:
+        if self._has_lost_a_peer(ranks.world):
             raise PeerLost("a rank was lost during a pass")
         return result
+
+    def _has_lost_a_peer(self, world: int) -> bool:
+        """In this evaluation. Where a pass needs no other rank, it was lost in a step before it."""
+        return self.is_in_lockstep(world) and self._parts.strategy.broken
 
     # --- votes ------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from elastic_runtime import messages
+from elastic_runtime import Deterministic, messages
 from elastic_runtime.data.evaluation_data import EvaluationData
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
@@ -38,8 +38,8 @@ class VotingGroup:
 class Rank:
     """Rank 0 of two, in generation 1. `in_step`: a step is in flight."""
 
-    def __init__(self, *, in_step: bool = True) -> None:
-        self.session = small_session()
+    def __init__(self, *, in_step: bool = True, strategy: Any = None) -> None:
+        self.session = small_session(strategy=strategy)
         step: Step = next(self.session.steps(1))
         self.link = RecordingLink()
         lifecycle = self.session._parts.lifecycle
@@ -120,6 +120,29 @@ def test_behind_the_loop_no_generation_is_joined() -> None:
 def test_a_loss_ends_it_between_two_passes() -> None:
     rank = Rank()
     rank.group.is_aborted = True
+    with pytest.raises(PeerLost):
+        rank.run()
+
+
+@pytest.mark.parametrize("strategy", [None, Deterministic()], ids=["replicated", "deterministic"])
+def test_a_rank_that_was_lost_in_the_step_before_it_does_not_end_it(strategy: Any) -> None:
+    """As in a loop with `commit`, which is False then."""
+    rank = Rank(in_step=False, strategy=strategy)
+    lost = rank.session.strategy
+    if strategy:
+        lost._peer_lost = True
+    else:
+        lost._buckets.broken = True
+    assert lost.broken
+    assert rank.run() == [0, 1]
+
+
+def test_a_rank_that_is_lost_in_a_pass_of_a_sharded_model_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rank = Rank()
+    monkeypatch.setattr(rank.session.strategy, "shard_group_size", lambda world: world)
+    rank.session.strategy._buckets.broken = True
     with pytest.raises(PeerLost):
         rank.run()
 
