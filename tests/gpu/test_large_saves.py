@@ -59,7 +59,9 @@ def train(directory: Path, until: int, strategy: Any) -> tuple[dict[int, float],
         losses[step.number] = session.loss
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()
-        seconds[step.number] = -began + (began := time.perf_counter())
+        now = time.perf_counter()
+        seconds[step.number] = now - began
+        began = now
     fsdp2_internals.drop_mesh()
     return losses, seconds
 
@@ -91,4 +93,4 @@ def test_a_large_state_is_saved_and_resumed(
         stalls = ", ".join(f"{1000 * (seconds[step] - usual):.1f}" for step in saves)
         size = 3 * LAYERS * WIDTH**2 * 4 / 1e6
         print(f"\n{name}: a step takes {1000 * usual:.1f} ms; a save of {size:.0f} MB adds")
-        print(f"{stalls} ms to the step that it follows (the first one also gets its memory)")
+        print(f"{stalls} ms to the step that it follows; the first save also allocates its memory")

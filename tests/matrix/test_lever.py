@@ -68,7 +68,8 @@ def test_what_is_released_stays_for_the_head_also_before_jobs_of_its_own_queue(
     kueue.until(lambda: kueue.is_refused("claim") and kueue.is_refused("behind"), "both to wait")
     kueue.set_strategy("own", "StrictFIFO")
     kueue.resize("first", 2)
-    kueue.wait_for_use("lent", 8)
+    kueue.until(lambda: kueue.is_refused("claim", "4 more needed"), "the head to be tried again")
+    assert not kueue.is_admitted("behind")
     kueue.resize("second", 2)
     kueue.wait_for_admission("claim")
     assert not kueue.is_admitted("behind")
@@ -99,7 +100,6 @@ def test_the_head_of_a_strict_queue_is_the_highest_priority_and_then_the_oldest(
 def test_kueue_stops_nobody_until_it_is_allowed_to_and_then_whole_jobs_at_once(
     kueue: PlainKueue,
 ) -> None:
-    """The last resort, and what an uninstall gives Kueue back."""
     kueue.submit(job("lent", "small", 2), job("lent", "large", 10))
     kueue.wait_for_admission("small", "large")
     kueue.submit(job("own", "claim", 8))

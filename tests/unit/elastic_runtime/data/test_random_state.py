@@ -64,6 +64,8 @@ def test_kinds_of_accelerators_that_are_not_there_cost_no_stack(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "manual_seed_all", gpu_seeds.append)
     random_state._torch_seed.cache_clear()
-    random_state.seed(7)
-    random_state._torch_seed.cache_clear()
+    try:
+        random_state.seed(7)
+    finally:
+        random_state._torch_seed.cache_clear()
     assert (gpu_seeds, torch.initial_seed(), stacks) == ([7], 7, [])
