@@ -90,8 +90,8 @@ test-machine: setup-machine  ## the life of a cluster on an ordinary Debian 12, 
 
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)
-	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' \
-		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
+	@$(UV) pip install -q --python $(OLDEST)/bin/python --require-hashes \
+		-r deploy/locks/oldest.txt
 	@CEDE_KINDS=1 $(OLDEST)/bin/python -m pytest -q -n 2 \
 		tests/unit/elastic_runtime tests/processes tests/gpu
 
@@ -99,18 +99,16 @@ test-pythons: setup-python  ## elastic_runtime's tests with Python 3.12 to 3.14 
 	@for version in 3.12 3.13 3.14; do \
 		$(UV) venv -q --allow-existing --python $$version $(CACHE)/python-$$version || \
 			{ echo "Python $$version is not here, and cannot be downloaded: skipped"; continue; }; \
-		$(UV) pip install -q --python $(CACHE)/python-$$version/bin/python 'torch==2.15.*' \
-			numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis && \
+		$(UV) pip install -q --python $(CACHE)/python-$$version/bin/python --require-hashes \
+			-r deploy/locks/pythons.txt && \
 		CEDE_KINDS=1 $(CACHE)/python-$$version/bin/python -m pytest -q -n 2 \
 			tests/unit/elastic_runtime tests/processes || exit 1; \
 	done
 
 test-integrations: setup-python  ## elastic_runtime beside transformers, lightning and others (3 GB)
 	@$(UV) venv -q --allow-existing $(INTEGRATIONS)
-	@$(UV) pip install -q --python $(INTEGRATIONS)/bin/python 'torch==2.15.*' \
-		'transformers==5.23.0' 'accelerate==1.15.0' 'lightning==2.6.6' 'diffusers==0.42.1' \
-		'peft==0.21.2' 'webdataset==1.0.2' 'torchdata==0.11.0' 'datasets==5.2.0' \
-		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
+	@$(UV) pip install -q --python $(INTEGRATIONS)/bin/python --require-hashes \
+		-r deploy/locks/integrations.txt
 	@$(INTEGRATIONS)/bin/python -m pytest -q --durations=15 tests/frameworks
 
 bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on a quiet machine
@@ -146,8 +144,9 @@ down:  ## stop the local cluster and its page; only the cache of programs and im
 
 COMPILE := pip compile -q --universal --generate-hashes --no-header --no-annotate
 lock: setup-python  ## lock the requirements again, by hashes and without addresses
-	@$(UV) $(COMPILE) --group controllers -o deploy/locks/controllers.txt
-	@$(UV) $(COMPILE) --group dev -o deploy/locks/dev.txt
+	@for group in controllers dev oldest pythons integrations; do \
+		$(UV) $(COMPILE) --group $$group -o deploy/locks/$$group.txt || exit 1; \
+	done
 	@echo 'hatchling>=1.27' | $(UV) $(COMPILE) -o deploy/locks/build.txt -
 	@echo uv | $(UV) $(COMPILE) -o deploy/locks/tools.txt -
 

@@ -10,7 +10,7 @@ from deploy.local import binaries, store
 from deploy.local.paths import TREE, Paths
 from deploy.local.shell import in_private_namespaces, run_command, stage
 
-BASE = "docker.io/library/python:3.11-slim"
+BASE = "localhost/python:3.11-debian"
 CEDE = "docker.io/library/cede:dev"
 TRAINING = "docker.io/library/cede-training:dev"
 KUEUE = f"docker.io/library/kueue:{binaries.version('sigs.k8s.io/kueue')[1:]}"
@@ -110,6 +110,8 @@ def build(paths: Paths, image: Image) -> None:
             str(TREE / DOCKERFILE),
             "--target",
             image.target,
+            "--build-arg",
+            f"BASE={BASE}",
             "--ignorefile",
             f"{TREE / DOCKERFILE}.dockerignore",
             str(TREE),
@@ -134,7 +136,7 @@ def build(paths: Paths, image: Image) -> None:
 
 
 def build_base(paths: Paths) -> None:
-    """Builds a replacement for the public Python image: Debian with its own Python 3.11."""
+    """Builds the image that all others are from: Debian with its own Python 3.11."""
     key = f"{DEBIAN} {PACKAGES}"
     record = paths.images / "base.key"
     image_id = run_command(*buildah_command(paths), "images", "-q", BASE, check=False).strip()

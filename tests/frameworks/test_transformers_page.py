@@ -43,10 +43,11 @@ def test_both_scripts_run_and_write_a_model(tmp_path: Path) -> None:
         assert LlamaForCausalLM.from_pretrained(directory / "out" / "checkpoint-2")
 
 
-def test_the_page_and_the_makefile_name_the_version_that_is_tested() -> None:
+def test_the_page_and_the_lock_name_the_version_that_is_tested() -> None:
     assert transformers.__version__ == TESTED_VERSION
     assert f"transformers {TESTED_VERSION}" in (TREE / PAGE).read_text()
-    assert f"'transformers=={TESTED_VERSION}'" in (TREE / "Makefile").read_text()
+    lock = (TREE / "deploy" / "locks" / "integrations.txt").read_text()
+    assert f"\ntransformers=={TESTED_VERSION} \\\n" in lock
 
 
 def test_what_is_refused_is_an_argument_with_its_default() -> None:

@@ -1,24 +1,52 @@
 """What others wrote is pinned, has a licence that we may use, and comes from where we think."""
 
 import re
-from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy import licences
 from deploy.sbom import locked
-from tests.laws.sources import tracked
+from tests.laws.sources import PROJECT, tracked
 from tests.paths import TREE
 
 LOCKS = TREE / "deploy" / "locks"
-NVIDIA = ("nvidia-", "cuda-")
-"""What torch brings for GPUs, under NVIDIA's own terms. No image of ours holds it, and no file of
-ours is made from it."""
+ELSEWHERE = {"colorama": "on Windows only", "uv": "in an environment of its own"}
+"""Locked, and not in the environment of this test. Both have a licence that is allowed."""
 TEXT_FILES = (".md", ".py", ".sh", ".yaml", ".toml", "Dockerfile", "Makefile")
+FETCHES = re.compile(
+    r"\w://|\b(curl|wget|npx|git clone|go install|go get|GONOSUM\w+|GOINSECURE)\b"
+    r"|--trusted-host|index-url|^\s*ADD\s"
+)
+"""An address, what downloads without a hash, or what skips the hash."""
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+of_locks = pytest.mark.parametrize(
+    "lock", sorted(LOCKS.glob("*.txt")), ids=lambda lock: str(lock.stem)
+)
 
 
-@pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.txt")), ids=lambda lock: str(lock.stem))
+def scripts() -> list[str]:
+    return [
+        path
+        for path in tracked()
+        if path.endswith((".sh", "Dockerfile", "Makefile")) or path == ".ci/run"
+    ]
+
+
+def commands(path: str) -> list[str]:
+    """The lines of a script without comments; one that goes on is one line."""
+    text = (TREE / path).read_text().replace("\\\n", " ")
+    return [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+
+
+def kustomizations() -> list[tuple[Path, dict[str, list[object]]]]:
+    files = [TREE / path for path in tracked() if path.endswith("kustomization.yaml")]
+    return [(file.parent, yaml.safe_load(file.read_text())) for file in files]
+
+
+# --- packages -------------------------------------------------------------------------------------
+@of_locks
 def test_every_locked_package_is_pinned_by_hash(lock: Path) -> None:
     packages = list(locked(lock))
     assert packages
@@ -27,25 +55,24 @@ def test_every_locked_package_is_pinned_by_hash(lock: Path) -> None:
     assert "://" not in lock.read_text()
 
 
-@pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.txt")), ids=lambda lock: str(lock.stem))
+@of_locks
 def test_every_dependency_has_a_licence_that_is_allowed(lock: Path) -> None:
-    refused = {}
-    for name, _, _ in locked(lock):
-        if lock.stem != "controllers" and name.startswith(NVIDIA):
-            continue
-        try:
-            found_licences = licences.of_package(metadata(name))
-        except PackageNotFoundError:
-            # for another platform, or a tool outside of this environment
-            continue
-        if not found_licences or not found_licences <= licences.ALLOWED:
-            refused[name] = sorted(found_licences)
-    assert not refused
+    """Those beside the frameworks are installed only there: tests/frameworks/test_licences.py."""
+    if lock.stem == "integrations":
+        return
+    skipped = (*ELSEWHERE, *(licences.NVIDIA if lock.stem != "controllers" else ()))
+    names = [name for name, _, _ in locked(lock) if not name.startswith(skipped)]
+    assert not licences.refused(names)
 
 
 def test_the_image_of_the_controllers_holds_nothing_of_nvidia() -> None:
     names = [name for name, _, _ in locked(LOCKS / "controllers.txt")]
-    assert not [name for name in names if name.startswith((*NVIDIA, "torch"))]
+    assert not [name for name in names if name.startswith((*licences.NVIDIA, "torch"))]
+
+
+def test_every_group_of_dependencies_that_is_installed_is_locked() -> None:
+    groups = set(PROJECT["dependency-groups"]) - {"runtime-tests"}
+    assert {lock.stem for lock in LOCKS.glob("*.txt")} == groups | {"build", "tools"}
 
 
 def test_nobody_is_told_to_install_cede_from_an_index() -> None:
@@ -60,14 +87,54 @@ def test_nobody_is_told_to_install_cede_from_an_index() -> None:
     assert not instructions
 
 
-def test_set_up_and_images_install_only_what_is_locked() -> None:
+def test_scripts_and_images_install_only_what_is_locked() -> None:
     """A wheel of our own, and this repository, have nothing to be locked."""
-    unlocked = []
-    for path in ("deploy/local/setup.sh", "deploy/Dockerfile"):
-        text = (TREE / path).read_text().replace("\\\n", " ")
-        for line in text.splitlines():
-            if "pip" in line and " install " in line and not line.lstrip().startswith("#"):
-                is_ours = "--no-deps" in line
-                if not is_ours and "--require-hashes" not in line:
-                    unlocked.append(f"{path}: {line.strip()}")
+    unlocked = [
+        f"{path}: {line}"
+        for path in scripts()
+        for line in commands(path)
+        for install in re.findall(r"\bpip\S* install\b[^;&|]*", line)
+        if "--require-hashes" not in install and "--no-deps" not in install
+    ]
     assert not unlocked
+
+
+# --- everything else that is fetched --------------------------------------------------------------
+def test_no_script_fetches_what_has_no_hash() -> None:
+    """Packages have locks, and Go modules go.sum; Debian signs its own."""
+    fetches = [
+        f"{path}: {line}" for path in scripts() for line in commands(path) if FETCHES.search(line)
+    ]
+    assert not fetches
+
+
+def test_every_manifest_that_is_applied_is_in_this_repository() -> None:
+    for folder, kustomization in kustomizations():
+        for entry in kustomization.get("resources", []):
+            # the local cluster has the manifests of Kueue's Go module there
+            is_here = (folder / str(entry)).exists() or entry == "../kueue/default"
+            assert is_here, f"{folder}: {entry}"
+
+
+def test_images_of_cede_are_named_by_digest_outside_the_local_cluster() -> None:
+    images = [
+        image
+        for folder, kustomization in kustomizations()
+        if "local" not in folder.parts
+        for image in kustomization.get("images", [])
+    ]
+    assert len(images) == len(["production", "ledger", "dashboard"])
+    for image in images:
+        assert isinstance(image, dict)
+        assert set(image) == {"name", "newName", "digest"}
+        assert DIGEST.fullmatch(image["digest"])
+
+
+def test_every_image_is_built_from_the_base_that_is_given() -> None:
+    lines = commands("deploy/Dockerfile")
+    parents = [line.split()[1:] for line in lines if line.startswith("FROM ")]
+    assert parents[0] == ["${BASE}", "AS", "base"]
+    stages = {stage for _, _, stage in parents}
+    assert all(parent in stages for parent, _, _ in parents[1:])
+    # no default, which would be a tag or grow old
+    assert "ARG BASE" in lines

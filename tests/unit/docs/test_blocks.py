@@ -253,7 +253,7 @@ def check_docker(words: list[str]) -> None:
         dockerfile = (TREE / words[words.index("-f") + 1]).read_text()
         assert f" AS {words[words.index('--target') + 1]}\n" in dockerfile
     else:
-        assert words[1] == "push"
+        assert words[1] in {"pull", "push"}
 
 
 def check_export(words: list[str]) -> None:
