@@ -11,6 +11,7 @@ from cede.api import names
 from cede.kube import service
 from cede.kube.client import Client
 from cede.kube.lease import Times
+from quota_controller.certificates.keeper import CertificateKeeper
 from quota_controller.controller import Controller
 
 LEADERSHIP = service.Leadership(
@@ -28,9 +29,10 @@ def read_flags(arguments: list[str]) -> service.Flags:
 
 
 async def run(client: Client, flags: service.Flags) -> None:
-    """Runs the controller until cancelled."""
+    """Runs the controller until cancelled, and beside it what keeps the webhook's certificates."""
     controller = Controller(client, asyncio.Event(), time.time)
-    await service.run_replica(controller, client, flags, LEADERSHIP)
+    keeper = CertificateKeeper(client, asyncio.Event(), time.time)
+    await service.run_replica(controller, client, flags, LEADERSHIP, beside=[keeper])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`python -m webhook`: parses flags, starts caches and certificates, serves reviews over TLS."""
+"""`python -m webhook`: parses flags, starts caches, serves reviews over TLS."""
 
 import argparse
 import asyncio
@@ -22,9 +22,9 @@ from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.connection import connect, namespace_mistake
 from cede.kube.errors import NotFound
-from webhook.certificates.keeper import CertificateKeeper
 from webhook.connections import Connections, listen
 from webhook.server import create_app
+from webhook.serving_certificate import ServingCertificate
 from webhook.team import Team, build_team
 
 log = logging.getLogger("webhook")
@@ -106,22 +106,26 @@ async def find_own_image(client: Client) -> str:
 async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
     """Answers reviews until `stop` is set.
 
-    Ready when all caches are complete and a certificate is served that API servers trust.
+    Ready when all caches are complete and a valid certificate is served.
     """
     wake = asyncio.Event()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    keeper = CertificateKeeper(client, context, wake.set, time.time)
+    certificate = ServingCertificate(client, context, wake.set, time.time)
     teams = TeamCache(client, await find_own_image(client))
-    caches: list[Cache[Any]] = [teams.policies, teams.allocations, teams.queues, *keeper.caches]
+    caches: list[Cache[Any]] = [
+        teams.policies,
+        teams.allocations,
+        teams.queues,
+        certificate.secret,
+    ]
 
     def is_ready() -> bool:
         caches_complete = all(cache.synced.is_set() for cache in caches)
-        return keeper.is_trusted and not stop.is_set() and caches_complete
+        return certificate.is_valid and not stop.is_set() and caches_complete
 
-    async def keep_certificates() -> None:
-        for cache in keeper.caches:
-            await cache.synced.wait()
-        await loop.run(keeper.reconcile, wake)
+    async def load_certificates() -> None:
+        await certificate.secret.synced.wait()
+        await loop.run(certificate.reconcile, wake)
 
     connections = Connections()
     app = create_app(teams.get_team, connections)
@@ -135,7 +139,7 @@ async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
         with listen(flags.port) as listener:
             async with asyncio.TaskGroup() as tasks, health.serve(flags.health_port, is_ready):
                 works = [cache.run() for cache in caches]
-                works += [keep_certificates(), connections.serve(listener, server, context)]
+                works += [load_certificates(), connections.serve(listener, server, context)]
                 background = [tasks.create_task(work) for work in works]
                 log.info("serving", extra={"port": flags.port})
                 await stop.wait()

@@ -40,7 +40,7 @@ The quota_controller writes it. The policy cede-jobs reads it.
 NEW_CA = "cede.dev/new-ca"
 """Annotation of the Secret of the webhook's certificates: an admin asks for a new CA.
 
-The admin writes it. The webhook reads it, and removes it when the next CA is issued.
+The admin writes it. The quota_controller reads it, and removes it when the next CA is issued.
 """
 NEW_KEY = "cede.dev/new-key"
 """Annotation of the Secret of the root key: an admin asks for a new one now.

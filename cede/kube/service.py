@@ -6,7 +6,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
@@ -107,12 +107,15 @@ async def run_replica(
     flags: Flags,
     leadership: Leadership,
     routes: Iterable[web.RouteDef] = (),
+    beside: Collection[Controller] = (),
 ) -> None:
     """Keeps the caches, and makes passes while we lead, until cancelled.
 
     A replica that does not lead is a warm standby: its caches are synced before it may lead. One
     that loses the lease is a standby again. Raises Stalled when we led and finished no pass.
-    `routes` are answered beside the health checks, by every replica.
+    `routes` are answered beside the health checks, by every replica. Those `beside` make passes
+    too while we lead, and have no part in whether we may: neither their caches nor their passes
+    count.
     """
     progress = Progress(leadership.stalled_after_s)
     key = (names.SYSTEM_NAMESPACE, leadership.lease)
@@ -136,10 +139,13 @@ async def run_replica(
         return count_unreadable(chain.from_iterable(reasons))
 
     async def passes() -> None:
-        await loop.run(controller.reconcile, controller.wake, finished=finished)
+        async with asyncio.TaskGroup() as works:
+            for other in beside:
+                works.create_task(_passes_once_synced(other))
+            await loop.run(controller.reconcile, controller.wake, finished=finished)
 
     async with asyncio.TaskGroup() as tasks, health.serve(flags.port, is_ready, routes=routes):
-        for cache in controller.caches:
+        for cache in chain.from_iterable(kept.caches for kept in (controller, *beside)):
             tasks.create_task(cache.run())
         for cache in controller.needed_caches:
             await cache.synced.wait()
@@ -159,3 +165,9 @@ async def run_replica(
                 raise
             except LostLease as error:
                 log.warning("lease lost", extra={"reason": str(error)})
+
+
+async def _passes_once_synced(controller: Controller) -> None:
+    for cache in controller.needed_caches:
+        await cache.synced.wait()
+    await loop.run(controller.reconcile, controller.wake)

@@ -155,7 +155,7 @@ def _lease(name: str, lease: Lease | None, now: float) -> Finding:
 
 def _certificate(end: float | Unread, now: float) -> Finding:
     subject = "webhook certificate"
-    cure = f"see `kubectl logs deployment/{names.WEBHOOK} -n {names.SYSTEM_NAMESPACE}`"
+    cure = f"see `kubectl logs deployment/{names.QUOTA_CONTROLLER} -n {names.SYSTEM_NAMESPACE}`"
     if end is Unread.FORBIDDEN:
         message = "you may not read MutatingWebhookConfiguration cede-webhook"
         return Finding(subject, State.UNKNOWN, message)
@@ -163,7 +163,7 @@ def _certificate(end: float | Unread, now: float) -> Finding:
         message = f"there is no MutatingWebhookConfiguration cede-webhook: `{INSTALL}`"
         return Finding(subject, State.WRONG, message)
     if end == 0.0:
-        return Finding(subject, State.WRONG, f"the webhook has not published its CA: {cure}")
+        return Finding(subject, State.WRONG, f"no quota_controller has published its CA: {cure}")
     left = durations.describe(end - now)
     if end < now:
         return Finding(subject, State.WRONG, f"its CA has expired, and nobody renewed it: {cure}")

@@ -20,13 +20,14 @@ from multiprocessing.connection import Connection
 
 from aiohttp import web
 
+from cede.api.certificates import KeyPair
+from cede.kube.webhook_secret import HOSTS
+from quota_controller.certificates.issue import issue_ca, issue_leaf
 from tests.builders.jobs import TEAM, elastic_job, make_review
-from webhook.certificates.issue import HOSTS, issue_ca, issue_leaf
-from webhook.certificates.keeper import load_certificate
-from webhook.certificates.rotation import KeyPair
 from webhook.connections import Connections
 from webhook.review_body import MAX_BODY_BYTES
 from webhook.server import MUTATE, create_app
+from webhook.serving_certificate import load_certificate
 
 CONNECTIONS = 16
 GOAL_P99_MS = 5.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from cede.api.objects import Json
 from deploy.local.store import PAUSE
-from webhook.certificates.issue import issue_ca, issue_leaf
+from quota_controller.certificates.issue import issue_ca, issue_leaf
 
 # the fixture of tests/conftest.py
 Cluster = Any

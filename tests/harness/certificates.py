@@ -1,19 +1,22 @@
-"""Replicas of the certificate keeper against a fake API server, and TLS clients."""
+"""What keeps certificates and what serves them against a fake API server, and TLS clients."""
 
 import asyncio
 import base64
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Self
+from typing import Any, Self
 
+from cede.api.certificates import Certificates
+from cede.api.names import QUOTA_CONTROLLER, WEBHOOK
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
+from cede.kube.cache import Cache
+from cede.kube.webhook_secret import HOSTS, WEBHOOK_SECRET_KEY, read_secret, secret_data
+from quota_controller.certificates.issue import issue_ca, issue_leaf
+from quota_controller.certificates.keeper import CONFIGURATION_KEY, CertificateKeeper
 from tests.fakes.api_server import ApiServer
-from webhook.certificates.issue import HOSTS, issue_ca, issue_leaf
-from webhook.certificates.keeper import CONFIGURATION_KEY, CertificateKeeper, load_certificate
-from webhook.certificates.rotation import Certificates
-from webhook.certificates.secret import SECRET_KEY, read_secret, secret_data
+from webhook.serving_certificate import ServingCertificate, load_certificate
 
 CONFIGURATION_KINDS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 MAX_PASSES = 12
@@ -66,7 +69,7 @@ class CertificateServer(ApiServer):
 
     def __init__(self) -> None:
         super().__init__()
-        # set when a cache of a replica has received a change
+        # set when a cache has received a change
         self.changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -83,14 +86,14 @@ class CertificateServer(ApiServer):
             self.put(kind, {"metadata": {"name": CONFIGURATION_KEY[1]}, "webhooks": webhooks})
 
     def put_secret(self, data: dict[str, str]) -> None:
-        namespace, name = SECRET_KEY
+        namespace, name = WEBHOOK_SECRET_KEY
         self.put(SECRETS, {"metadata": {"name": name, "namespace": namespace}, "data": data})
 
     def put_certificates(self, certificates: Certificates) -> None:
         self.put_secret(secret_data(certificates))
 
     def stored_certificates(self) -> Certificates:
-        return read_secret(self.get(SECRETS, SECRET_KEY))
+        return read_secret(self.get(SECRETS, WEBHOOK_SECRET_KEY))
 
     def published_bundles(self) -> set[str]:
         """The CA bundles of all webhooks in both configurations."""
@@ -103,49 +106,75 @@ class CertificateServer(ApiServer):
         return bundles
 
 
+class Served(ServingCertificate):
+    """The serving side of a webhook, with the context of its TLS connections."""
+
+    context: ssl.SSLContext
+
+    @property
+    def caches(self) -> list[Cache[Json]]:
+        return [self.secret]
+
+
+Part = CertificateKeeper | Served
+"""What makes passes."""
+
+
 @asynccontextmanager
-async def run_replica(
-    server: CertificateServer, clock: Clock
-) -> AsyncIterator[tuple[CertificateKeeper, ssl.SSLContext]]:
-    """A keeper whose caches follow the server. The test calls `reconcile`."""
+async def run_keeper(
+    server: CertificateServer, clock: Clock, make: type[CertificateKeeper] = CertificateKeeper
+) -> AsyncIterator[CertificateKeeper]:
+    """What a leader of the quota_controller runs; its caches follow the server. The test calls
+    `reconcile`."""
+    async with server.client(QUOTA_CONTROLLER) as client:
+        keeper = make(client, server.changed, clock)
+        async with _running(keeper.caches):
+            yield keeper
+
+
+@asynccontextmanager
+async def run_webhook(server: CertificateServer, clock: Clock) -> AsyncIterator[Served]:
+    """What a replica of the webhook serves; its cache follows the server. The test calls
+    `reconcile`."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    async with server.client("cede-webhook") as client, asyncio.TaskGroup() as tasks:
-        keeper = CertificateKeeper(client, context, server.changed.set, clock)
-        watches = [tasks.create_task(cache.run()) for cache in keeper.caches]
-        for cache in keeper.caches:
+    async with server.client(WEBHOOK) as client:
+        served = Served(client, context, server.changed.set, clock)
+        served.context = context
+        async with _running(served.caches):
+            yield served
+
+
+@asynccontextmanager
+async def _running(caches: Iterable[Cache[Any]]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        watches = [tasks.create_task(cache.run()) for cache in caches]
+        for cache in caches:
             await cache.synced.wait()
-        yield keeper, context
+        yield
         for watch in watches:
             watch.cancel()
 
 
-async def wait_until_synced(server: CertificateServer, *keepers: CertificateKeeper) -> None:
-    """Returns when the keepers' caches hold what the server holds."""
+async def wait_until_synced(server: CertificateServer, *parts: Part) -> None:
+    """Returns when their caches hold what the server holds."""
     async with asyncio.timeout(5):
-        for keeper in keepers:
-            while not _is_synced(server, keeper):
+        for cache in [cache for part in parts for cache in part.caches]:
+            key = WEBHOOK_SECRET_KEY if cache.kind == SECRETS else CONFIGURATION_KEY
+            while _version(cache.get(key)) != _version(server.get(cache.kind, key)):
                 server.changed.clear()
                 await server.changed.wait()
-
-
-def _is_synced(server: CertificateServer, keeper: CertificateKeeper) -> bool:
-    caches = [(SECRETS, SECRET_KEY, keeper.secret)]
-    caches += [(kind, CONFIGURATION_KEY, cache) for kind, cache in keeper.configurations.items()]
-    return all(
-        _version(cache.get(key)) == _version(server.get(kind, key)) for kind, key, cache in caches
-    )
 
 
 def _version(obj: Json | None) -> str:
     return obj["metadata"]["resourceVersion"] if obj else ""
 
 
-async def settle(server: CertificateServer, *keepers: CertificateKeeper) -> None:
-    """Runs passes of all keepers at once, until none of them writes any more."""
+async def settle(server: CertificateServer, *parts: Part) -> None:
+    """Runs passes of all parts at once, until none of them writes any more."""
     for _ in range(MAX_PASSES):
         writes_before = len(server.writes())
-        await asyncio.gather(*(keeper.reconcile() for keeper in keepers))
-        await wait_until_synced(server, *keepers)
+        await asyncio.gather(*(part.reconcile() for part in parts))
+        await wait_until_synced(server, *parts)
         if len(server.writes()) == writes_before:
             return
     raise AssertionError(f"the keepers write again and again: {server.writes()}")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from cede.api import names
+from quota_controller.certificates.issue import issue_ca
 from tests.integration.user import job_file
-from webhook.certificates.issue import issue_ca
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 CONFIGURATION_KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
@@ -118,3 +119,26 @@ def test_a_wrong_bundle_is_repaired_and_only_elastic_jobs_are_refused(
     late = [text for refused, text in elastic if refused > damaged + REPAIR_TIMEOUT_S]
     assert late == []
     assert all("Cede's webhook did not answer" in text for _, text in elastic)
+
+
+@LONG
+def test_a_secret_deleted_while_nobody_keeps_it_is_made_again_and_no_plain_job_is_refused(
+    cluster: Any, team: str
+) -> None:
+    """The webhook serves what it has until there is a certificate by a CA that is trusted too."""
+    before = get_bundles(cluster)
+    with run_users(cluster, team) as users:
+        with cluster.switched_off(names.QUOTA_CONTROLLER):
+            cluster.kubectl("delete", *SECRET)
+            users.wait_for_attempts()
+            assert users.refusals == {"elastic": [], "plain": []}
+        cluster.until(
+            lambda: cluster.kubectl_json("get", *SECRET)["data"]["tls.crt"], "a certificate", 60
+        )
+        replaced = time.monotonic()
+        users.wait_for_attempts()
+    assert set(get_bundles(cluster)).isdisjoint(before)
+    assert users.refusals["plain"] == []
+    late = [text for refused, text in users.refusals["elastic"] if refused > replaced + 5]
+    assert late == []
+    assert all("Cede's webhook did not answer" in text for _, text in users.refusals["elastic"])

@@ -191,9 +191,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/ledger/test_books.py",
         "tables only; both databases make them there",
     ),
-    "quota_controller/__main__.py": (
-        "tests/integration/test_quota_controller.py",
-        "the deployed controller starts by it",
+    "cede/api/certificates.py": (
+        "tests/unit/quota_controller/certificates/test_rotation.py",
+        "values; every bound of a validity is a step there",
     ),
     "quota_controller/desired/desired_object.py": (
         "tests/unit/quota_controller/desired/test_plan.py",

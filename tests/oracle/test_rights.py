@@ -6,6 +6,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Json, Kind
+from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY
 from tests.builders.jobs import elastic_job, running_job
 from tests.harness.admission import Judge
 
@@ -15,6 +16,8 @@ QUOTA_CONTROLLER = f"{ACCOUNT}cede-quota-controller"
 SCHEDULER = f"{ACCOUNT}cede-scheduler"
 WEBHOOK = f"{ACCOUNT}cede-webhook"
 TOKEN = "kubernetes.io/service-account-token"
+TLS = "kubernetes.io/tls"
+CERTIFICATE = WEBHOOK_SECRET_KEY[1]
 
 
 def obj(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Json:
@@ -36,12 +39,13 @@ def namespace(name: str, **labels: str) -> Json:
     [
         pytest.param(QUOTA_CONTROLLER, "cede-control", "vision", "Opaque", False, id="a key"),
         pytest.param(QUOTA_CONTROLLER, "cede-root", "cede-system", "Opaque", False, id="root key"),
-        pytest.param(
-            WEBHOOK, "cede-webhook-cert", "cede-system", "kubernetes.io/tls", False, id="CA"
-        ),
+        pytest.param(QUOTA_CONTROLLER, CERTIFICATE, "cede-system", TLS, False, id="certificate"),
         pytest.param(QUOTA_CONTROLLER, "cede-control", "vision", TOKEN, True, id="token of any"),
         pytest.param(QUOTA_CONTROLLER, "cede-control", "kube-system", "Opaque", True, id="system"),
-        pytest.param(WEBHOOK, "cede-webhook-cert", "cede-system", TOKEN, True, id="webhook: token"),
+        pytest.param(QUOTA_CONTROLLER, CERTIFICATE, "cede-system", TOKEN, True, id="own token"),
+        pytest.param(QUOTA_CONTROLLER, CERTIFICATE, "vision", TLS, True, id="not in a team's"),
+        pytest.param(WEBHOOK, CERTIFICATE, "cede-system", TLS, True, id="the webhook's own"),
+        pytest.param(WEBHOOK, CERTIFICATE, "cede-system", TOKEN, True, id="webhook: token"),
         pytest.param(WEBHOOK, "cede-root", "cede-system", "Opaque", True, id="another's Secret"),
         pytest.param("ada", "mine", "vision", TOKEN, False, id="others are not looked at"),
     ],
@@ -60,16 +64,19 @@ RESERVED = [
 ]
 
 
-def test_the_quota_controller_writes_nothing_but_the_root_key_in_its_namespace(
+def test_the_quota_controller_writes_nothing_but_two_secrets_in_its_namespace(
     judge: Judge,
 ) -> None:
+    """The root key and the webhook's certificates."""
+
     def secret(name: str) -> Json:
         return obj("v1", "Secret", name, "cede-system", type="Opaque")
 
-    assert judge(secret("cede-root"), QUOTA_CONTROLLER) == []
     assert judge(secret("cede-control"), QUOTA_CONTROLLER)
-    policy = obj("networking.k8s.io/v1", "NetworkPolicy", "cede-root", "cede-system")
-    assert judge(policy, QUOTA_CONTROLLER)
+    for name in ("cede-root", CERTIFICATE):
+        assert judge(secret(name), QUOTA_CONTROLLER) == []
+        policy = obj("networking.k8s.io/v1", "NetworkPolicy", name, "cede-system")
+        assert judge(policy, QUOTA_CONTROLLER)
 
 
 @pytest.mark.parametrize("where", RESERVED)

@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -46,11 +46,12 @@ KEY = (names.SYSTEM_NAMESPACE, "cede-test")
 class Recording:
     """A controller that records whether its cache was synced at each pass."""
 
-    def __init__(self, cache: Cache[Any], pass_s: float = 0.0) -> None:
+    def __init__(self, cache: Cache[Any], pass_s: float = 0.0, again_after_s: float = 60.0) -> None:
         self.wake = asyncio.Event()
         self.caches = [cache]
         self.needed_caches = [cache]
         self.pass_s = pass_s
+        self.again_after_s = again_after_s
         self.synced = list[bool]()
         self.reconciled = asyncio.Event()
         # a pass that is cancelled, and needs a while to end
@@ -65,7 +66,7 @@ class Recording:
             self.is_ending.set()
             await asyncio.sleep(1.0)
             raise
-        return 60.0
+        return self.again_after_s
 
 
 @asynccontextmanager
@@ -75,9 +76,12 @@ async def replica(
     client: Client,
     port: int = 0,
     leadership: service.Leadership = LEADERSHIP,
+    beside: Collection[Recording] = (),
 ) -> AsyncIterator[asyncio.Task[None]]:
     running = asyncio.create_task(
-        service.run_replica(controller, client, flags("--port", str(port)), leadership)
+        service.run_replica(
+            controller, client, flags("--port", str(port)), leadership, beside=beside
+        )
     )
     try:
         yield running

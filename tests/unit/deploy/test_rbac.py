@@ -16,9 +16,10 @@ SECRETS = {
         "cluster: cede-control create delete get list patch watch",
         "cede-system: any create",
         "cede-system: cede-root get patch",
+        "cede-system: cede-webhook-cert list update watch",
     },
     "cede-scheduler": {"cede-system: cede-root get"},
-    "cede-webhook": {"cede-system: any create", "cede-system: cede-webhook-cert list update watch"},
+    "cede-webhook": {"cede-system: cede-webhook-cert list watch"},
 }
 """`create` of any name is limited by the policy cede-secrets."""
 
@@ -80,10 +81,23 @@ def test_the_rights_over_secrets_are_these(account: str) -> None:
     ]
 
 
+def test_the_webhook_writes_nothing() -> None:
+    """It reads what anybody submits. With the right to its own configurations and to Secrets,
+    whoever took it over could change any object that is created, and get any token."""
+    for _, rule in rules_of("cede-webhook"):
+        assert set(rule["verbs"]) <= {"get", "list", "watch"}
+
+
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_only_the_webhook_writes_admission_configurations_and_only_its_own(account: str) -> None:
+def test_only_the_quota_controller_writes_admission_configurations_and_only_the_webhooks(
+    account: str,
+) -> None:
     for _, rule in rules_of(account):
         if "admissionregistration.k8s.io" in rule["apiGroups"]:
-            assert account == "cede-webhook"
+            assert account == "cede-quota-controller"
+            assert set(rule["resources"]) == {
+                "mutatingwebhookconfigurations",
+                "validatingwebhookconfigurations",
+            }
             assert rule["resourceNames"] == ["cede-webhook"]
             assert set(rule["verbs"]) == {"list", "watch", "patch"}

@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from cede.kube.webhook_secret import HOSTS
 from tests.builders.jobs import TEAM, elastic_job, make_review
 from tests.harness.certificates import fresh_certificates, serving_context
 from webhook import connections as limits
-from webhook.certificates.issue import HOSTS
 from webhook.connections import Connections, listen
 from webhook.server import VALIDATE, create_app
 

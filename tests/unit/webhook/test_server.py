@@ -15,6 +15,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cede.kube.webhook_secret import HOSTS
 from tests.builders.jobs import (
     PRIORITY,
     TEAM,
@@ -27,7 +28,6 @@ from tests.builders.random_jobs import JSON, random_jobs
 from tests.fakes.patches import json_patch
 from tests.harness.certificates import fresh_certificates, serving_context
 from webhook.admission import SCHEDULER_USER, AdmissionRequest
-from webhook.certificates.issue import HOSTS
 from webhook.connections import Connections
 from webhook.server import (
     MAX_COMPLAINTS,

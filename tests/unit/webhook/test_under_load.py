@@ -12,16 +12,20 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from cede.api.certificates import Certificates
+from cede.kube.webhook_secret import HOSTS
+from quota_controller.certificates.issue import issue_ca, issue_leaf
+from quota_controller.certificates.rotation import CA_LIFETIME_S, LEAF_LIFETIME_S, SETTLE_S
 from tests.builders.jobs import TEAM, elastic_job, make_review
 from tests.harness.certificates import (
     CertificateServer,
     Clock,
     client_context,
-    run_replica,
+    run_keeper,
+    run_webhook,
+    settle,
     wait_until_synced,
 )
-from webhook.certificates.issue import HOSTS, issue_ca, issue_leaf
-from webhook.certificates.rotation import CA_LIFETIME_S, LEAF_LIFETIME_S, SETTLE_S, Certificates
 from webhook.connections import Connections
 from webhook.server import MUTATE, create_app
 
@@ -104,15 +108,16 @@ async def test_every_request_is_answered_while_certificate_and_ca_are_replaced()
         server.reset_configurations()
         server.put_certificates(old)
         clock = Clock()
-        async with run_replica(server, clock) as (keeper, context):
-            # the first pass serves, the second one publishes
-            for _ in range(2):
-                await keeper.reconcile()
-            async with run_clients(server, context) as clients:
+        async with run_keeper(server, clock) as keeper, run_webhook(server, clock) as webhook:
+            await webhook.reconcile()
+            # the first pass publishes
+            await keeper.reconcile()
+            async with run_clients(server, webhook.context) as clients:
                 for _ in range(12):
                     await clients.wait_for_answers()
                     await keeper.reconcile()
-                    await wait_until_synced(server, keeper)
+                    await wait_until_synced(server, keeper, webhook)
+                    await webhook.reconcile()
                     clients.read_configuration()
                     clock.now += SETTLE_S + 1
                     new = server.stored_certificates()
@@ -128,9 +133,9 @@ async def test_every_request_is_answered_while_certificate_and_ca_are_replaced()
 async def test_a_certificate_issued_on_a_wrong_clock_is_accepted(offset_s: float) -> None:
     async with CertificateServer() as server:
         server.reset_configurations()
-        async with run_replica(server, Clock(offset_s)) as (keeper, context):
-            for _ in range(6):
-                await keeper.reconcile()
-            async with run_clients(server, context):
+        clock = Clock(offset_s)
+        async with run_keeper(server, clock) as keeper, run_webhook(server, clock) as webhook:
+            await settle(server, keeper, webhook)
+            async with run_clients(server, webhook.context):
                 # run_clients waits until both clients are answered
                 pass

@@ -25,11 +25,11 @@ from cede.api.policy import ClusterPolicy
 from cede.commands.doctor import CUSTOM_RESOURCES, NEEDED_KINDS, ca_end
 from cede.kueue_settings.config import CONFIG_KEY, CONFIG_MAP, DEPLOYMENT
 from cede.report.installation_facts import ADDITIONS, COMPONENTS
+from quota_controller.certificates.issue import issue_ca
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
 from tests.unit.cede_cli.conftest import Run
-from webhook.certificates.issue import issue_ca
 
 
 def answers(body: Json) -> Answer:

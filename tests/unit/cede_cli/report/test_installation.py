@@ -164,7 +164,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (names.WEBHOOK, {"deployments": {names.WEBHOOK: Unread.MISSING}}, "there is no Deployment"),
     ("lease a", {"leases": {"a": None}}, "no a has ever led"),
     ("lease a", {"leases": {"a": expired_lease()}}, "no a has led for 10 min"),
-    ("webhook certificate", {"webhook_ca_end": 0.0}, "has not published its CA"),
+    ("webhook certificate", {"webhook_ca_end": 0.0}, "no quota_controller has published its CA"),
     ("webhook certificate", {"webhook_ca_end": NOW - 1}, "its CA has expired"),
     ("webhook certificate", {"webhook_ca_end": NOW + DAY_S}, "its CA ends in 24 h"),
     ("webhook certificate", {"webhook_ca_end": Unread.MISSING}, "there is no Mutating"),

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from cede.api.certificates import Certificates
 from cede.api.objects import Json
-from webhook.certificates.issue import issue_ca, issue_leaf
-from webhook.certificates.rotation import Certificates
-from webhook.certificates.secret import read_secret, secret_data
+from cede.kube.webhook_secret import decode_bundle, encode_bundle, read_secret, secret_data
+from quota_controller.certificates.issue import issue_ca, issue_leaf
 
 NOW = 1_800_000_000.0
 CA = issue_ca(NOW)
@@ -18,6 +18,13 @@ STORED = Certificates(CA, LEAF)
 def test_the_secret_restores_what_was_stored() -> None:
     certificates = Certificates(CA, LEAF, issue_ca(NOW), CA.certificate)
     assert read_secret({"data": secret_data(certificates)}) == certificates
+
+
+def test_a_published_bundle_is_read_back_and_anything_else_is_empty() -> None:
+    certificates = Certificates(CA, LEAF, issue_ca(NOW))
+    assert decode_bundle(encode_bundle(certificates)) == certificates.bundle
+    for text in ("", "!", "bm90IFBFTQ==", "Cg=="):
+        assert decode_bundle(text) == ""
 
 
 @pytest.mark.parametrize(

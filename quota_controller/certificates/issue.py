@@ -1,18 +1,16 @@
-"""Issues the CA and the server certificate, and reads both back from PEM."""
+"""Issues the CA and the server certificate."""
 
 from datetime import UTC, datetime
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cede.api.names import SYSTEM_NAMESPACE, WEBHOOK
-from webhook.certificates.rotation import BACKDATE_S, CA_LIFETIME_S, LEAF_LIFETIME_S, KeyPair
+from cede.api.certificates import BACKDATE_S, KeyPair
+from cede.kube.webhook_secret import HOSTS, load_key, make_pair
+from quota_controller.certificates.rotation import CA_LIFETIME_S, LEAF_LIFETIME_S
 
-HOSTS = (f"{WEBHOOK}.{SYSTEM_NAMESPACE}.svc", f"{WEBHOOK}.{SYSTEM_NAMESPACE}.svc.cluster.local")
-"""The names under which API servers call the webhook's Service."""
 # RFC 5280, ub-common-name
 MAX_COMMON_NAME = 64
 _KEY_USAGES = (
@@ -36,7 +34,7 @@ def issue_ca(now: float) -> KeyPair:
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = _make_key_usage("key_cert_sign", "crl_sign", "digital_signature")
     builder = builder.add_extension(usage, critical=True)
-    return _make_pair(builder.sign(key, hashes.SHA256()), key)
+    return make_pair(builder.sign(key, hashes.SHA256()), key)
 
 
 def issue_leaf(ca: KeyPair, now: float, hosts: tuple[str, ...] = HOSTS) -> KeyPair:
@@ -55,31 +53,7 @@ def issue_leaf(ca: KeyPair, now: float, hosts: tuple[str, ...] = HOSTS) -> KeyPa
         (authority, False),
     ):
         builder = builder.add_extension(extension, critical=critical)
-    return _make_pair(builder.sign(_load_key(ca.key), hashes.SHA256()), key)
-
-
-def parse_pair(certificate: str, key: str) -> KeyPair | None:
-    """The pair from its two PEM texts; None when one is unreadable or they do not match."""
-    try:
-        parsed = x509.load_pem_x509_certificate(certificate.encode())
-        private_key = _load_key(key)
-    except (ValueError, TypeError):
-        return None
-    if parsed.public_key() != private_key.public_key():
-        return None
-    return _make_pair(parsed, private_key)
-
-
-def is_issued_by(leaf: KeyPair, ca: KeyPair, hosts: tuple[str, ...] = HOSTS) -> bool:
-    """True when `ca` has signed `leaf`, and `leaf` is valid for all `hosts`."""
-    certificate = x509.load_pem_x509_certificate(leaf.certificate.encode())
-    issuer = x509.load_pem_x509_certificate(ca.certificate.encode())
-    try:
-        certificate.verify_directly_issued_by(issuer)
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
-        return False
-    return set(names.get_values_for_type(x509.DNSName)) >= set(hosts)
+    return make_pair(builder.sign(load_key(ca.key), hashes.SHA256()), key)
 
 
 def _make_name(common_name: str) -> x509.Name:
@@ -104,25 +78,3 @@ def _start_builder(
         issuer, subject, key, x509.random_serial_number(), not_before, not_after
     )
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-
-
-def _make_pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
-    key_pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return KeyPair(
-        certificate=certificate.public_bytes(serialization.Encoding.PEM).decode(),
-        key=key_pem.decode(),
-        issued=certificate.not_valid_before_utc.timestamp() + BACKDATE_S,
-        expires=certificate.not_valid_after_utc.timestamp(),
-    )
-
-
-def _load_key(pem: str) -> ec.EllipticCurvePrivateKey:
-    """Raises ValueError or TypeError for anything but a key that we could have issued."""
-    key = serialization.load_pem_private_key(pem.encode(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key is not an elliptic curve key")
-    return key

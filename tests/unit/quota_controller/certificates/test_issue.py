@@ -5,9 +5,10 @@ import ssl
 import pytest
 from cryptography import x509
 
+from cede.api.certificates import DAY_S
+from cede.kube.webhook_secret import HOSTS, is_issued_by, parse_pair
+from quota_controller.certificates.issue import issue_ca, issue_leaf
 from tests.harness.certificates import fresh_certificates, handshake, serving_context
-from webhook.certificates.issue import HOSTS, is_issued_by, issue_ca, issue_leaf, parse_pair
-from webhook.certificates.rotation import DAY_S
 
 NOW = 1_800_000_000.0
 CA = issue_ca(NOW)

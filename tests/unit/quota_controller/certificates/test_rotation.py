@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.certificates.issue import issue_ca, issue_leaf
-from webhook.certificates.rotation import (
+from cede.api.certificates import DAY_S, Certificates
+from quota_controller.certificates.issue import issue_ca, issue_leaf
+from quota_controller.certificates.rotation import (
     CA_LIFETIME_S,
-    DAY_S,
     LEAF_LIFETIME_S,
     RECHECK_INTERVAL_S,
     SETTLE_S,
-    Certificates,
     Step,
     next_step,
     seconds_until_recheck,
@@ -27,7 +26,8 @@ NEXT_CA = issue_ca(NOW + 7 * 365 * DAY_S)
     ("stored", "published", "elapsed_s", "step"),
     [
         pytest.param(Certificates(), True, 0, Step.ISSUE, id="nothing is stored"),
-        pytest.param(Certificates(CA), True, 0, Step.RENEW, id="only a CA"),
+        pytest.param(Certificates(CA), False, 0, Step.PUBLISH, id="only a CA"),
+        pytest.param(Certificates(CA), True, 0, Step.RENEW, id="only a CA, which is published"),
         pytest.param(STORED, False, 0, Step.PUBLISH, id="a bundle was edited"),
         pytest.param(STORED, True, 0, None, id="in order"),
         pytest.param(STORED, True, LEAF_LIFETIME_S * 0.66, None, id="not due yet"),
@@ -53,6 +53,12 @@ def test_the_next_step(
     stored: Certificates, published: bool, elapsed_s: float, step: Step | None
 ) -> None:
     assert next_step(stored, published, NOW + elapsed_s)[0] is step
+
+
+def test_a_certificate_waits_until_api_servers_can_know_its_ca() -> None:
+    assert next_step(Certificates(CA), True, NOW, installed=False)[0] is None
+    aging = NOW + LEAF_LIFETIME_S * 0.67
+    assert next_step(STORED, True, aging, installed=False)[0] is Step.RENEW
 
 
 def test_a_new_ca_is_issued_when_an_admin_asks_for_one() -> None:

@@ -1,0 +1,1 @@
+"""The webhook's certificate authority: issues, stores, publishes and rotates its certificates."""

@@ -1,0 +1,171 @@
+"""Keeps the Secret of the webhook's certificates and the published CA bundles in order."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from cede.api.certificates import Certificates
+from cede.api.names import MANAGED_BY, MANAGED_BY_CEDE, NEW_CA, WEBHOOK
+from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
+from cede.kube.cache import Cache
+from cede.kube.client import Client
+from cede.kube.errors import AlreadyExists, Conflict, NotFound
+from cede.kube.webhook_secret import (
+    WEBHOOK_SECRET_KEY,
+    decode_bundle,
+    encode_bundle,
+    read_secret,
+    secret_data,
+)
+from quota_controller.certificates.issue import issue_ca, issue_leaf
+from quota_controller.certificates.rotation import Step, next_step, seconds_until_recheck
+
+log = logging.getLogger(__name__)
+CONFIGURATION_KEY = ("", WEBHOOK)
+"""The key of both webhook configurations."""
+STEP_INTERVAL_S = 1.0
+
+
+class CertificateKeeper:
+    """The leader of the quota_controller runs it, beside its own passes.
+
+    A second keeper does no harm: a leader that does not know yet that it is none, or a webhook of
+    a version that kept the certificates itself. Each write carries the resource version of the
+    state it was decided on, so whoever loses the race looks again. Whatever is in order for one is
+    in order for the other, and no step undoes another, so in the end neither takes one.
+    """
+
+    def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
+        namespace, name = WEBHOOK_SECRET_KEY
+        self._client = client
+        self._clock = clock
+        self.wake = wake
+        self.secret = Cache[Json](
+            client,
+            SECRETS,
+            dict,
+            namespace=namespace,
+            fields=f"metadata.name={name}",
+            changed=self._note_secret,
+        )
+        self.configurations = {
+            kind: Cache[Json](
+                client, kind, dict, fields=f"metadata.name={CONFIGURATION_KEY[1]}", changed=wake.set
+            )
+            for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+        }
+        # as the Secret last had them complete, also while this replica does not lead
+        self._known = Certificates()
+
+    @property
+    def caches(self) -> list[Cache[Json]]:
+        return [self.secret, *self.configurations.values()]
+
+    @property
+    def needed_caches(self) -> list[Cache[Json]]:
+        return self.caches
+
+    def _note_secret(self) -> None:
+        stored = read_secret(self.secret.get(WEBHOOK_SECRET_KEY))
+        if stored.ca and stored.leaf:
+            self._known = stored
+        self.wake.set()
+
+    async def reconcile(self) -> float:
+        """One pass: takes at most one step. Returns the seconds until the next pass when nothing
+        changes."""
+        secret = self.secret.get(WEBHOOK_SECRET_KEY)
+        now = self._clock()
+        stored = read_secret(secret)
+        configurations = [cache.get(CONFIGURATION_KEY) for cache in self.configurations.values()]
+        published = self._published_bundles()
+        annotations = (secret or {}).get("metadata", {}).get("annotations") or {}
+        step, why = next_step(
+            stored,
+            all(bundle == encode_bundle(stored) for bundle in published),
+            now,
+            installed=all(configurations),
+            # the write of the next CA removes the annotation
+            new_ca_is_wanted=NEW_CA in annotations,
+        )
+        if step is None:
+            return seconds_until_recheck(stored)
+        log.info("certificate step", extra={"step": step.value, "why": why})
+        # another keeper was faster; the next pass sees what it wrote
+        with suppress(Conflict, AlreadyExists, NotFound):
+            if step is Step.PUBLISH:
+                await self._publish(stored)
+            else:
+                await self._write_secret(secret, self._take(step, stored, now))
+        return STEP_INTERVAL_S
+
+    def _take(self, step: Step, stored: Certificates, now: float) -> Certificates:
+        """The content of the Secret after the step."""
+        if step is Step.ISSUE or stored.ca is None:
+            known = self._known
+            if known.ca and known.leaf and known.ca.is_valid(now) and known.leaf.is_valid(now):
+                # only the Secret was lost: the webhook continues with its certificate
+                return known
+            # Without a certificate until it is published. The webhook may still serve one by a CA
+            # that is trusted now.
+            trusted = dict.fromkeys(map(decode_bundle, self._published_bundles()))
+            return Certificates(issue_ca(now), previous_ca="".join(trusted))
+        if step is Step.STAGE:
+            return Certificates(stored.ca, stored.leaf, issue_ca(now), stored.previous_ca)
+        if step is Step.PROMOTE and stored.next_ca:
+            leaf = issue_leaf(stored.next_ca, now)
+            return Certificates(stored.next_ca, leaf, None, stored.ca.certificate)
+        if step is Step.DROP:
+            return Certificates(stored.ca, stored.leaf, stored.next_ca)
+        leaf = issue_leaf(stored.ca, now)
+        return Certificates(stored.ca, leaf, stored.next_ca, stored.previous_ca)
+
+    async def _write_secret(self, secret: Json | None, certificates: Certificates) -> None:
+        namespace, name = WEBHOOK_SECRET_KEY
+        metadata: Json = {
+            "name": name,
+            "namespace": namespace,
+            "labels": {MANAGED_BY: MANAGED_BY_CEDE},
+        }
+        body: Json = {"metadata": metadata, "data": secret_data(certificates)}
+        if secret is None:
+            body["type"] = "kubernetes.io/tls"
+            await self._client.create(SECRETS, body, namespace=namespace)
+            return
+        metadata["resourceVersion"] = secret["metadata"]["resourceVersion"]
+        # Kubernetes does not let the type of a Secret change
+        body["type"] = secret.get("type", "Opaque")
+        await self._client.replace(SECRETS, WEBHOOK_SECRET_KEY, body)
+
+    def _published_bundles(self) -> list[str]:
+        """The CA bundle of every webhook in both configurations, base64; empty without one."""
+        configurations = [cache.get(CONFIGURATION_KEY) for cache in self.configurations.values()]
+        return [
+            webhook.get("clientConfig", {}).get("caBundle") or ""
+            for configuration in configurations
+            for webhook in (configuration or {}).get("webhooks") or []
+        ]
+
+    async def _publish(self, stored: Certificates) -> None:
+        """Makes every webhook in both configurations trust every CA in use.
+
+        The patches address webhooks by index, so they carry the resource version they are for.
+        """
+        bundle = encode_bundle(stored)
+        for kind, cache in self.configurations.items():
+            configuration = cache.get(CONFIGURATION_KEY)
+            if not configuration:
+                continue
+            paths = [
+                f"/webhooks/{i}/clientConfig/caBundle"
+                for i, webhook in enumerate(configuration.get("webhooks") or [])
+                if webhook["clientConfig"].get("caBundle") != bundle
+            ]
+            if paths:
+                version = configuration["metadata"]["resourceVersion"]
+                operations: list[Json] = [
+                    {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+                ]
+                operations += [{"op": "add", "path": path, "value": bundle} for path in paths]
+                await self._client.patch(kind, CONFIGURATION_KEY, operations)

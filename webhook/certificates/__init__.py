@@ -1,1 +1,0 @@
-"""The webhook's own certificate authority: issues, stores, publishes and rotates certificates."""
