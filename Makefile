@@ -61,7 +61,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py tests/e2e/test_alerts.py \
 		tests/e2e/test_examples.py tests/e2e/test_restart.py \
 		tests/e2e/test_cession.py tests/e2e/test_comeback.py tests/e2e/test_growth.py \
-		tests/e2e/test_late_pods.py \
+		tests/e2e/test_late_pods.py tests/e2e/test_upgrade.py \
 		tests/e2e/test_local_cluster.py
 	@CEDE_KINDS=1 CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 
-from cede.api.names import IMAGE, INJECT, RUNTIME, SIZES, SYSTEM_NAMESPACE, WEBHOOK, WRAP
+from cede.api.names import (
+    IMAGE,
+    INJECT,
+    RUNTIME,
+    SIZES,
+    SURPLUS_OF,
+    SYSTEM_NAMESPACE,
+    WEBHOOK,
+    WRAP,
+)
 from cede.api.objects import Json
 from elastic_runtime import contract
 from webhook.command_wrap import wrap
@@ -31,8 +40,11 @@ ANNOTATION = f"metadata.annotations[{RUNTIME}]"
 
 
 def get_runtime(job: Json, team: Team) -> str:
-    """`INJECT`, `WRAP` or `IMAGE`. The policy's default is for elastic jobs: only they need it."""
-    default = INJECT if team.injects_runtime and is_elastic(job) else IMAGE
+    """`INJECT`, `WRAP` or `IMAGE`. The policy's default is for elastic jobs: only they need it. A
+    surplus is made of pods that have the runtime of its base. That may be of an older version, and
+    the agents of both are one job."""
+    needs_it = is_elastic(job) and not get_annotation(job, SURPLUS_OF)
+    default = INJECT if team.injects_runtime and needs_it else IMAGE
     return get_annotation(job, RUNTIME) or default
 
 

@@ -99,22 +99,22 @@ def update(paths: Paths) -> dict[str, str]:
     return wanted
 
 
-def build(paths: Paths, image: Image) -> None:
-    """Builds one image into its archive."""
+def build(paths: Paths, image: Image, tree: Path = TREE) -> None:
+    """Builds one image into its archive, with the files of the repository in `tree`."""
     archive = store.archive(paths, image.name)
     archive.unlink(missing_ok=True)
     archive.with_suffix(".key").unlink(missing_ok=True)
     if image.target:
         source = [
             "-f",
-            str(TREE / DOCKERFILE),
+            str(tree / DOCKERFILE),
             "--target",
             image.target,
             "--build-arg",
             f"BASE={BASE}",
             "--ignorefile",
-            f"{TREE / DOCKERFILE}.dockerignore",
-            str(TREE),
+            f"{tree / DOCKERFILE}.dockerignore",
+            str(tree),
         ]
     else:
         dockerfile = paths.images / "Dockerfile"

@@ -1,12 +1,16 @@
-"""The base of a surplus, which its pods have known since they were made, never changes."""
+"""The base of a surplus, which its pods have known since they were made, never changes, nor does
+the runtime that the pods of both have."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
+from cede.api.names import RUNTIME
 from cede.api.objects import Json
-from tests.builders.jobs import TEAM, elastic_job, running_job
+from tests.builders.jobs import TEAM, elastic_job, plain_job, running_job
 from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
 from webhook.rules import complaints
 
 SURPLUS_OF = "cede.dev/surplus-of"
@@ -69,3 +73,16 @@ def test_a_long_base_is_shortened_in_the_message() -> None:
 
 def test_a_new_job_may_be_a_surplus() -> None:
     assert complaints(AdmissionRequest(job_of(BASE), team=TEAM)) == []
+
+
+@pytest.mark.parametrize("annotations", [{}, {RUNTIME: "inject"}], ids=["its image", "injected"])
+def test_a_surplus_has_the_runtime_of_its_base_also_after_an_upgrade(annotations: Json) -> None:
+    """The agents of both are one job, and another version of Cede may have made the base."""
+    older = replace(TEAM, runtime_image="registry.example/cede@sha256:older")
+    present = replace(TEAM, runtime_image="registry.example/cede@sha256:new", injects_runtime=True)
+    base = apply_defaults(AdmissionRequest(plain_job(annotations=annotations), team=older))
+    surplus = job_of(BASE)
+    surplus["spec"]["template"] = deepcopy(base["spec"]["template"])
+    pods = apply_defaults(AdmissionRequest(surplus, team=present))["spec"]["template"]["spec"]
+    assert pods.get("initContainers") == base["spec"]["template"]["spec"].get("initContainers")
+    assert "cede@sha256:new" not in str(pods)
