@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from elastic_runtime import Deterministic, messages
+from elastic_runtime import Deterministic, Session, messages
 from elastic_runtime.data.evaluation_data import EvaluationData
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
@@ -124,16 +124,21 @@ def test_a_loss_ends_it_between_two_passes() -> None:
         rank.run()
 
 
+def lose_a_peer(session: Session) -> None:
+    """In the step that is in flight."""
+    strategy: Any = session.strategy
+    if isinstance(strategy, Deterministic):
+        strategy._peer_lost = True
+    else:
+        strategy._buckets.broken = True
+    assert strategy.broken
+
+
 @pytest.mark.parametrize("strategy", [None, Deterministic()], ids=["replicated", "deterministic"])
 def test_a_rank_that_was_lost_in_the_step_before_it_does_not_end_it(strategy: Any) -> None:
     """As in a loop with `commit`, which is False then."""
     rank = Rank(in_step=False, strategy=strategy)
-    lost = rank.session.strategy
-    if strategy:
-        lost._peer_lost = True
-    else:
-        lost._buckets.broken = True
-    assert lost.broken
+    lose_a_peer(rank.session)
     assert rank.run() == [0, 1]
 
 
@@ -142,7 +147,7 @@ def test_a_rank_that_is_lost_in_a_pass_of_a_sharded_model_ends_it(
 ) -> None:
     rank = Rank()
     monkeypatch.setattr(rank.session.strategy, "shard_group_size", lambda world: world)
-    rank.session.strategy._buckets.broken = True
+    lose_a_peer(rank.session)
     with pytest.raises(PeerLost):
         rank.run()
 
