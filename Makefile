@@ -90,8 +90,8 @@ test-machine: setup-machine  ## the life of a cluster on an ordinary Debian 12, 
 
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)
-	@$(UV) pip install -q --python $(OLDEST)/bin/python --require-hashes \
-		-r deploy/locks/oldest.txt
+	@$(UV) pip sync -q --python $(OLDEST)/bin/python --require-hashes \
+		deploy/locks/oldest.txt
 	@CEDE_KINDS=1 $(OLDEST)/bin/python -m pytest -q -n 2 \
 		tests/unit/elastic_runtime tests/processes tests/gpu
 
@@ -99,16 +99,16 @@ test-pythons: setup-python  ## elastic_runtime's tests with Python 3.12 to 3.14 
 	@for version in 3.12 3.13 3.14; do \
 		$(UV) venv -q --allow-existing --python $$version $(CACHE)/python-$$version || \
 			{ echo "Python $$version is not here, and cannot be downloaded: skipped"; continue; }; \
-		$(UV) pip install -q --python $(CACHE)/python-$$version/bin/python --require-hashes \
-			-r deploy/locks/pythons.txt && \
+		$(UV) pip sync -q --python $(CACHE)/python-$$version/bin/python --require-hashes \
+			deploy/locks/pythons.txt && \
 		CEDE_KINDS=1 $(CACHE)/python-$$version/bin/python -m pytest -q -n 2 \
 			tests/unit/elastic_runtime tests/processes || exit 1; \
 	done
 
 test-integrations: setup-python  ## elastic_runtime beside transformers, lightning and others (3 GB)
 	@$(UV) venv -q --allow-existing $(INTEGRATIONS)
-	@$(UV) pip install -q --python $(INTEGRATIONS)/bin/python --require-hashes \
-		-r deploy/locks/integrations.txt
+	@$(UV) pip sync -q --python $(INTEGRATIONS)/bin/python --require-hashes \
+		deploy/locks/integrations.txt
 	@$(INTEGRATIONS)/bin/python -m pytest -q --durations=15 tests/frameworks
 
 bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on a quiet machine

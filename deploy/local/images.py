@@ -17,6 +17,8 @@ KUEUE = f"docker.io/library/kueue:{binaries.version('sigs.k8s.io/kueue')[1:]}"
 DEBIAN = "bookworm"
 PACKAGES = "python3,python3-pip,python-is-python3,ca-certificates"
 DOCKERFILE = "deploy/Dockerfile"
+DEBOOTSTRAP = ("debootstrap", "--force-check-gpg")
+"""Without the option it only warns where the keyring of Debian is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def build_base(paths: Paths) -> None:
         shutil.rmtree(root, ignore_errors=True)
         run_command(
             *in_private_namespaces(
-                "debootstrap", "--variant=minbase", f"--include={PACKAGES}", DEBIAN, root
+                *DEBOOTSTRAP, "--variant=minbase", f"--include={PACKAGES}", DEBIAN, root
             )
         )
         for path in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):

@@ -12,6 +12,8 @@ from deploy.local.paths import Paths
 RUNTIME = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "nft": "nftables"}
 RUNTIME |= {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux", "sysctl": "procps"}
 BUILD = {"buildah": "buildah", "debootstrap": "debootstrap"}
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""With it, debootstrap checks the packages of Debian."""
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 # Of two nodes with 20 pods: 23 of the programs, and with cgroup v2 one of each container.
 INOTIFY_INSTANCES = 64
@@ -36,6 +38,8 @@ def missing(paths: Paths) -> str:
     }
     if not any(Path(folder, "ptp").exists() for folder in store.CNI):
         packages.add("containernetworking-plugins")
+    if not KEYRING.exists():
+        packages.add("debian-archive-keyring")
     if packages:
         return (
             f"{', '.join(sorted(packages))} not installed: run deploy/local/setup.sh, or "

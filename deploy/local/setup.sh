@@ -43,6 +43,7 @@ ip iproute2
 nsenter util-linux
 sysctl procps
 END
+    [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
     [ -x /usr/lib/cni/ptp ] || [ -x /opt/cni/bin/ptp ] || echo containernetworking-plugins
     "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
 }

@@ -211,17 +211,23 @@ def test_the_older_runtime_saves_and_cedes_for_the_present_scheduler(
 def test_the_present_runtime_continues_where_the_older_one_stopped(
     cluster: Cluster, newer: Training
 ) -> None:
-    """No step is lost or done twice, and no sample, in the journals of both."""
     folder = shared_folder(cluster) / newer.uid()
     before = (folder / "save").resolve().parent
     stopped_at = max(line["step"] for line in lines(before, STEPS))
-    steps = [Step.read(line) for line in (*lines(before, STEPS), *lines(folder, STEPS))]
     assert min(line["step"] for line in lines(folder, STEPS)) == stopped_at + 1
+    check_exactly_once(folder)
+    cluster.until(lambda: newest_save(folder) > stopped_at, "a save of its own", 60)
+
+
+def check_exactly_once(folder: Path) -> None:
+    """No step is lost or done twice, and no sample, in the journals of the job of this folder and
+    of the one that it continues."""
+    folders = ((folder / "save").resolve().parent, folder)
+    steps = [Step.read(line) for path in folders for line in lines(path, STEPS)]
+    samples = [line for path in folders for line in lines(path, SAMPLES)]
     run = lines(folder, "run.json")[0]
-    samples = [*lines(before, SAMPLES), *lines(folder, SAMPLES)]
     counts = account(steps, samples, run["micro_batches"], run["micro_batch_size"], run["samples"])
     assert (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice) == (0, 0, 0), counts
-    cluster.until(lambda: newest_save(folder) > stopped_at, "a save of its own", 60)
 
 
 def newest_save(folder: Path) -> int:
@@ -242,4 +248,27 @@ def test_a_job_of_the_present_runtime_trains_on_and_cedes_after_a_downgrade(
     claim(cluster, 2)
     let_claim_run(cluster)
     cluster.until(newer.trains_on(2), "it to train on two pods", 60)
+    cluster.until(lambda: newest_phase(cluster) == "Completed", "the Cession to complete", 60)
     assert pods(newer).items() <= before.items()
+    check_exactly_once(shared_folder(cluster) / newer.uid())
+
+
+def test_an_elastic_job_is_accepted_after_a_downgrade(
+    cluster: Cluster, older: OlderCede, newer: Training
+) -> None:
+    """The older webhook gives it a queue, and the newer admission policies, which stay, pass it."""
+    create(cluster, elastic_job("later", IMAGE))
+    job = cluster.kubectl_json("get", "job", "-n", RESEARCH, "later")
+    assert job["metadata"]["labels"][names.QUEUE_NAME] == names.LOCAL_QUEUE
+    cluster.until(lambda: queue_of(cluster, "later") == names.LOCAL_QUEUE, "Kueue to queue it", 60)
+
+
+def queue_of(cluster: Cluster, job: str) -> str:
+    """The queue of its Workload; empty if it has none yet."""
+    workloads = cluster.kubectl_json("get", "workloads", "-n", RESEARCH)["items"]
+    queues = [
+        workload["spec"]["queueName"]
+        for workload in workloads
+        if workload["metadata"]["name"].startswith(f"job-{job}-")
+    ]
+    return queues[0] if queues else ""

@@ -3,6 +3,7 @@ been released yet. Its components, CRDs, runtime and examples are those of the c
 and Kueue are the present ones."""
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from tests.harness.local_cluster import Cluster, deploy_local, local_paths
 from tests.paths import TREE
 
 VARIABLE = "CEDE_UPGRADE_FROM"
-"""Names another commit."""
+"""Names another commit, or a branch, or what else git knows it by."""
 COMMIT = "16ef5ece7f527676456e19fdb07e9b7bb249ce70"
 """Of 2026-11-23. Its agents elect no coordinator, its keys do not end, its CRDs lack many fields of
 the present ones, and most of the present admission policies are not there."""
@@ -30,20 +31,29 @@ TARGETS = {images.CEDE: "controllers", images.TRAINING: "training"}
 
 
 def check_out(folder: Path) -> str:
-    """Writes the files of the older commit into the folder. Returns the commit. Skips the test
-    where this repository does not have it."""
-    commit = os.environ.get(VARIABLE) or COMMIT
-    if _git("cat-file", "-e", f"{commit}^{{commit}}").returncode:
+    """Writes the files of the older commit into the folder. Returns the hash of the commit. Skips
+    the test where this repository does not have it."""
+    name = os.environ.get(VARIABLE) or COMMIT
+    resolved = _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    if resolved.returncode:
         pytest.skip(
-            f"this clone has no commit {commit}, to upgrade from: `git fetch --unshallow` fetches "
+            f"this clone has no commit {name}, to upgrade from: `git fetch --unshallow` fetches "
             f"all of them, and {VARIABLE} names another one"
         )
+    commit = resolved.stdout.strip()
     archive = folder / "older.tar"
     written = _git("archive", "--output", str(archive), commit)
     assert written.returncode == 0, written.stderr
     subprocess.run(["tar", "-xf", str(archive), "-C", str(folder)], check=True)
     archive.unlink()
+    dockerfile = folder / images.DOCKERFILE
+    dockerfile.write_text(from_local_base(dockerfile.read_text()))
     return commit
+
+
+def from_local_base(dockerfile: str) -> str:
+    """Until 2026-11-27 the base was named by a tag of a registry, and no image is pulled here."""
+    return re.sub(r"^FROM python:\S+", f"FROM {images.BASE}", dockerfile, flags=re.MULTILINE)
 
 
 def _git(*words: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +76,7 @@ class OlderCede:
     def load_images(self) -> None:
         """Every node has the images of the older version."""
         with local_cluster.exclusive(self.paths):
+            images.build_base(self.paths)
             keys = {}
             for present, target in TARGETS.items():
                 name = self.image(present)

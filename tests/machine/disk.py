@@ -108,7 +108,7 @@ def install_debian(debian: Path) -> None:
     unfinished = debian.with_suffix(".new")
     root = unfinished / "root"
     root.mkdir(parents=True)
-    debootstrap = ("debootstrap", f"--include={','.join(PACKAGES)}", images.DEBIAN, root)
+    debootstrap = (*images.DEBOOTSTRAP, f"--include={','.join(PACKAGES)}", images.DEBIAN, root)
     run_command(*in_private_namespaces(*debootstrap, pids=True))
     shutil.rmtree(root / "var/cache/apt/archives")
     set_up(unfinished)
