@@ -125,7 +125,7 @@ async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
 
     async def load_certificates() -> None:
         await certificate.secret.synced.wait()
-        await loop.run(certificate.reconcile, wake)
+        await loop.run(certificate.reconcile, wake, name="certificate")
 
     connections = Connections()
     app = create_app(teams.get_team, connections)

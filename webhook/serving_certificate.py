@@ -56,7 +56,8 @@ class ServingCertificate:
             client, SECRETS, dict, namespace=namespace, fields=f"metadata.name={name}", changed=wake
         )
         self._served: KeyPair | None = None
-        self._is_waiting = False
+        # why there is no valid certificate, as it was logged last
+        self._logged_why = ""
 
     @property
     def is_valid(self) -> bool:
@@ -66,16 +67,26 @@ class ServingCertificate:
         """One pass: serves the stored certificate. Returns the seconds until the next pass when
         nothing changes."""
         stored = read_secret(self.secret.get(WEBHOOK_SECRET_KEY)).leaf
-        if stored and stored != self._served and stored.is_valid(self._clock()):
+        now = self._clock()
+        if stored and stored != self._served and stored.is_valid(now):
             load_certificate(self._context, stored)
             self._served = stored
             CERTIFICATE_EXPIRES.set(stored.expires)
             log.info("certificate served", extra={"expires": rfc3339(stored.expires)})
-        elif self._served is None and not self._is_waiting:
-            # once, not at every pass
-            self._is_waiting = True
-            log.warning(
-                "not ready: there is no valid certificate yet",
-                extra={"secret": WEBHOOK_SECRET_KEY[1], "written_by": QUOTA_CONTROLLER},
-            )
+        self._log_waiting("" if self.is_valid else _why_not_served(stored, now))
         return RECHECK_INTERVAL_S
+
+    def _log_waiting(self, why: str) -> None:
+        """Once for each reason, not at every pass."""
+        if why and why != self._logged_why:
+            facts = {"why": why, "secret": WEBHOOK_SECRET_KEY[1], "written_by": QUOTA_CONTROLLER}
+            log.warning("not ready: there is no valid certificate", extra=facts)
+        self._logged_why = why
+
+
+def _why_not_served(stored: KeyPair | None, now: float) -> str:
+    if stored is None:
+        return "the Secret has no usable certificate"
+    if stored.is_early(now):
+        return "the certificate in the Secret is not valid yet by this clock"
+    return "the certificate in the Secret has expired"

@@ -18,6 +18,7 @@ async def run(
     reconcile: Callable[[], Awaitable[float]],
     wake: asyncio.Event,
     *,
+    name: str = "controller",
     settle_s: float = 0.02,
     retry_s: float = 0.5,
     max_retry_s: float = 30.0,
@@ -27,7 +28,8 @@ async def run(
 
     After `wake` it waits for `settle_s`, so that changes that come together cause one pass. A pass
     that raises is logged, counted, and repeated after `retry_s`, doubled up to `max_retry_s`, or
-    later if the API server asks for it. `finished` is called after every other pass.
+    later if the API server asks for it, with `name` in its line of the log. `finished` is called
+    after every other pass.
     """
     failures = 0
     while True:
@@ -40,7 +42,7 @@ async def run(
             if isinstance(error, ApiError):
                 delay_s = max(delay_s, error.retry_after_s)
             failures = min(failures + 1, MAX_DOUBLINGS)
-            _report(error, delay_s)
+            _report(name, error, delay_s)
             await asyncio.sleep(delay_s)
             continue
         failures = 0
@@ -52,10 +54,11 @@ async def run(
         await asyncio.sleep(settle_s)
 
 
-def _report(error: Exception, delay_s: float) -> None:
+def _report(name: str, error: Exception, delay_s: float) -> None:
     """A refusal of the API server explains itself; any other error is ours, with its traceback."""
     FAILED_PASSES.labels(type(error).__name__).inc()
-    facts = {"reason": str(error) or type(error).__name__, "retry_in_s": delay_s}
+    reason = str(error) or type(error).__name__
+    facts = {"passes_of": name, "reason": reason, "retry_in_s": delay_s}
     if isinstance(error, ApiError):
         log.warning("pass failed", extra=facts)
     else:

@@ -113,9 +113,9 @@ async def run_replica(
 
     A replica that does not lead is a warm standby: its caches are synced before it may lead. One
     that loses the lease is a standby again. Raises Stalled when we led and finished no pass.
-    `routes` are answered beside the health checks, by every replica. Those `beside` make passes
-    too while we lead, and have no part in whether we may: neither their caches nor their passes
-    count.
+    `routes` are answered beside the health checks, by every replica. The controllers in `beside`
+    also make passes while we lead. Whether we are ready and may lead does not depend on their
+    caches or their passes.
     """
     progress = Progress(leadership.stalled_after_s)
     key = (names.SYSTEM_NAMESPACE, leadership.lease)
@@ -170,4 +170,4 @@ async def run_replica(
 async def _passes_once_synced(controller: Controller) -> None:
     for cache in controller.needed_caches:
         await cache.synced.wait()
-    await loop.run(controller.reconcile, controller.wake)
+    await loop.run(controller.reconcile, controller.wake, name=type(controller).__name__)

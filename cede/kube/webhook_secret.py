@@ -17,6 +17,15 @@ from cede.api.objects import Json, Key
 WEBHOOK_SECRET_KEY: Key = (SYSTEM_NAMESPACE, "cede-webhook-cert")
 HOSTS = (f"{WEBHOOK}.{SYSTEM_NAMESPACE}.svc", f"{WEBHOOK}.{SYSTEM_NAMESPACE}.svc.cluster.local")
 """The names under which API servers call the webhook's Service."""
+# what cryptography raises for a certificate or a key that nobody should have made
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 
 
 def read_secret(secret: Json | None, hosts: tuple[str, ...] = HOSTS) -> Certificates:
@@ -61,9 +70,9 @@ def parse_pair(certificate: str, key: str) -> KeyPair | None:
         parsed = x509.load_pem_x509_certificate(certificate.encode())
         private_key = load_key(key)
         is_pair = parsed.public_key() == private_key.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return make_pair(parsed, private_key) if is_pair else None
+    except _UNREADABLE:
         return None
-    return make_pair(parsed, private_key) if is_pair else None
 
 
 def make_pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
@@ -95,7 +104,7 @@ def is_issued_by(leaf: KeyPair, ca: KeyPair, hosts: tuple[str, ...] = HOSTS) -> 
     try:
         certificate.verify_directly_issued_by(issuer)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+    except (*_UNREADABLE, InvalidSignature, x509.ExtensionNotFound):
         return False
     return set(names.get_values_for_type(x509.DNSName)) >= set(hosts)
 
@@ -112,6 +121,6 @@ def _valid_bundle(pem: str) -> str:
     """`pem` when all certificates in it can be read, otherwise empty."""
     try:
         x509.load_pem_x509_certificates(pem.encode())
-    except ValueError:
+    except _UNREADABLE:
         return ""
     return pem

@@ -57,6 +57,8 @@ class CertificateKeeper:
         }
         # as the Secret last had them complete, also while this replica does not lead
         self._known = Certificates()
+        # why there is no valid certificate, as it was logged last
+        self._logged_why = ""
 
     @property
     def caches(self) -> list[Cache[Json]]:
@@ -86,19 +88,29 @@ class CertificateKeeper:
             all(bundle == encode_bundle(stored) for bundle in published),
             now,
             installed=all(configurations),
-            # the write of the next CA removes the annotation
             new_ca_is_wanted=NEW_CA in annotations,
         )
         if step is None:
-            return seconds_until_recheck(stored)
+            is_valid = stored.leaf is not None and stored.leaf.is_valid(now)
+            self._log_waiting("" if is_valid else why)
+            return seconds_until_recheck(stored, now)
         log.info("certificate step", extra={"step": step.value, "why": why})
         # another keeper was faster; the next pass sees what it wrote
         with suppress(Conflict, AlreadyExists, NotFound):
             if step is Step.PUBLISH:
                 await self._publish(stored)
             else:
-                await self._write_secret(secret, self._take(step, stored, now))
+                if step is Step.STAGE:
+                    # the request is met; one that comes later asks for a further CA
+                    annotations = {k: v for k, v in annotations.items() if k != NEW_CA}
+                await self._write_secret(secret, self._take(step, stored, now), annotations)
         return STEP_INTERVAL_S
+
+    def _log_waiting(self, why: str) -> None:
+        """Once for each reason, not at every pass."""
+        if why and why != self._logged_why:
+            log.warning("no valid certificate for the webhook", extra={"why": why})
+        self._logged_why = why
 
     def _take(self, step: Step, stored: Certificates, now: float) -> Certificates:
         """The content of the Secret after the step."""
@@ -107,10 +119,10 @@ class CertificateKeeper:
             if known.ca and known.leaf and known.ca.is_valid(now) and known.leaf.is_valid(now):
                 # only the Secret was lost: the webhook continues with its certificate
                 return known
-            # Without a certificate until it is published. The webhook may still serve one by a CA
-            # that is trusted now.
+            # The first certificate is issued once this CA is published. The webhook may still
+            # serve one by a CA that is trusted now.
             trusted = dict.fromkeys(map(decode_bundle, self._published_bundles()))
-            return Certificates(issue_ca(now), previous_ca="".join(trusted))
+            return Certificates(issue_ca(now), previous_ca="\n".join(trusted))
         if step is Step.STAGE:
             return Certificates(stored.ca, stored.leaf, issue_ca(now), stored.previous_ca)
         if step is Step.PROMOTE and stored.next_ca:
@@ -121,13 +133,17 @@ class CertificateKeeper:
         leaf = issue_leaf(stored.ca, now)
         return Certificates(stored.ca, leaf, stored.next_ca, stored.previous_ca)
 
-    async def _write_secret(self, secret: Json | None, certificates: Certificates) -> None:
+    async def _write_secret(
+        self, secret: Json | None, certificates: Certificates, annotations: Json
+    ) -> None:
         namespace, name = WEBHOOK_SECRET_KEY
         metadata: Json = {
             "name": name,
             "namespace": namespace,
             "labels": {MANAGED_BY: MANAGED_BY_CEDE},
         }
+        if annotations:
+            metadata["annotations"] = annotations
         body: Json = {"metadata": metadata, "data": secret_data(certificates)}
         if secret is None:
             body["type"] = "kubernetes.io/tls"

@@ -1,10 +1,15 @@
 """PURE. Decides the next step for the certificates of the webhook, from the Secret, what is
 published, and `now`.
 
-API servers trust the served certificate at every moment. The Secret has a certificate only once its
-CA was published, so the webhook serves whatever the Secret has, and need not know what API servers
-trust. A CA is replaced in this order: the next CA is published beside the current one, then signs a
-new certificate, and then the previous CA is dropped.
+API servers trust the served certificate. The Secret has a certificate only once its CA was
+published, so the webhook serves whatever the Secret has, and need not know what API servers trust.
+A CA is replaced in this order: the next CA is published beside the current one, then signs a new
+certificate, and then the previous CA is dropped.
+
+One case has a gap. When the Secret was lost and nobody kept its content, the first certificate
+follows the publication of its CA within a second or two. An API server that is slower to read the
+CA bundle does not trust the webhook until it has. Waiting would be worse: a webhook that restarts
+meanwhile has no certificate at all.
 """
 
 from enum import Enum
@@ -47,7 +52,12 @@ def next_step(
     if now >= ca.expires:
         return Step.ISSUE, "the CA has expired"
     if ca.is_early(now):
-        return Step.ISSUE, "the CA is not valid yet"
+        # the wrong clock may be ours, and the CA a good one
+        why = (
+            "the CA is not valid yet by this clock, so it is kept: correct the clock of this node, "
+            "or if it is right, delete the Secret"
+        )
+        return None if published else Step.PUBLISH, why
     if leaf and now >= leaf.expires:
         return Step.RENEW, "the certificate has expired"
     if leaf and leaf.is_early(now):
@@ -72,6 +82,10 @@ def next_step(
     return None, "certificates are in order"
 
 
-def seconds_until_recheck(stored: Certificates) -> float:
-    """How long to wait for the next pass when nothing changes; shorter during a CA rotation."""
-    return SETTLE_S / 4 if stored.next_ca or stored.previous_ca else RECHECK_INTERVAL_S
+def seconds_until_recheck(stored: Certificates, now: float) -> float:
+    """How long to wait for the next pass when nothing changes. Shorter during a CA rotation, and
+    without a valid certificate: the clock may be corrected."""
+    is_valid = stored.leaf is not None and stored.leaf.is_valid(now)
+    if stored.next_ca or stored.previous_ca or not is_valid:
+        return SETTLE_S / 4
+    return RECHECK_INTERVAL_S

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
+import pytest
+
 from cede.api.certificates import Certificates
 from cede.api.names import QUOTA_CONTROLLER, WEBHOOK
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
@@ -163,6 +165,12 @@ async def wait_until_synced(server: CertificateServer, *parts: Part) -> None:
             while _version(cache.get(key)) != _version(server.get(cache.kind, key)):
                 server.changed.clear()
                 await server.changed.wait()
+
+
+def logged_reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Why there is no valid certificate, as the keeper or the webhook logged it."""
+    warnings = [record for record in caplog.records if "no valid certificate" in record.message]
+    return [vars(record)["why"] for record in warnings]
 
 
 def _version(obj: Json | None) -> str:

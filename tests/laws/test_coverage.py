@@ -1,9 +1,12 @@
-"""Every module has a test file of its own, or says which other test covers it, and why."""
+"""Every module has a test file of its own, or says which other test covers it, and why. Every long
+test of the cluster is run by a command."""
 
+import ast
+import re
 from pathlib import Path
 
 from tests.laws.covered_modules import COVERED_BY
-from tests.laws.sources import PACKAGES, name, sources, tracked
+from tests.laws.sources import PACKAGES, name, sources, tracked, tree_of
 from tests.paths import TREE
 
 FOLDERS = {"cede/api/": "cede_api/", "cede/kube/": "cede_kube/", "cede/": "cede_cli/"}
@@ -54,3 +57,30 @@ def test_the_list_of_covered_modules_is_true() -> None:
 
 def test_a_covered_module_gives_a_reason() -> None:
     assert not [path for path, (_, reason) in COVERED_BY.items() if len(reason.split()) < 4]
+
+
+LONG_MARKS = {"LONG", "in_long", "LONG_FAULTS", "HAS_LONG_FAULTS"}
+
+
+def has_long_tests(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "tests.marks"
+        and LONG_MARKS & {alias.name for alias in node.names}
+        for node in ast.walk(tree_of(path))
+    )
+
+
+def test_every_file_with_long_tests_of_the_cluster_is_named_in_test_long() -> None:
+    makefile = (TREE / "Makefile").read_text()
+    recipe = makefile.partition("\ntest-long:")[2].partition("\n\n")[0]
+    words = recipe.split()
+    names_of_tests = re.findall(r" -k (\w+)", recipe)
+    files = [path for path in sources("tests/integration", "tests/e2e") if has_long_tests(path)]
+    assert files
+    missing = [
+        f"{name(path)}: name it in the Makefile's test-long, which alone runs its long tests"
+        for path in files
+        if name(path) not in words and not any(part in path.read_text() for part in names_of_tests)
+    ]
+    assert not missing, "\n".join(["", *missing])

@@ -114,6 +114,17 @@ def test_a_pass_that_raises_anything_is_counted_and_repeated(
     assert all(record.exc_info for record in caplog.records), "with its traceback"
 
 
+async def test_a_failed_pass_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    turns = iter([Conflict(409, "Conflict", "changed"), KeyError("bug")])
+
+    async def reconcile() -> float:
+        raise next(turns, asyncio.CancelledError())
+
+    with pytest.raises(asyncio.CancelledError):
+        await loop.run(reconcile, asyncio.Event(), name="certificates", retry_s=0.001)
+    assert [vars(record)["passes_of"] for record in caplog.records] == ["certificates"] * 2
+
+
 def test_the_delay_that_the_server_asks_for_is_kept() -> None:
     async def reconcile(turn: int) -> float:
         if turn == 1:

@@ -18,13 +18,14 @@ from tests.harness.certificates import (
     Served,
     fresh_certificates,
     handshake,
+    logged_reasons,
     run_webhook,
     serving_context,
     wait_until_synced,
 )
 from webhook.serving_certificate import CERTIFICATE_EXPIRES, load_certificate
 
-WAITING = "not ready: there is no valid certificate yet"
+WAITING = "not ready: there is no valid certificate"
 
 
 def test_a_live_context_serves_a_new_certificate() -> None:
@@ -50,8 +51,25 @@ async def test_it_waits_for_the_first_certificate_and_says_so_once(
         await webhook.reconcile()
         assert not webhook.is_valid
         [record] = [record for record in caplog.records if record.message == WAITING]
+        assert vars(record)["why"] == "the Secret has no usable certificate"
         assert vars(record)["secret"] == "cede-webhook-cert"
         assert vars(record)["written_by"] == "cede-quota-controller"
+
+
+async def test_it_says_once_why_each_stored_certificate_is_not_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with CertificateServer() as server, run_webhook(server, Clock()) as webhook:
+        for offset_s in (20 * DAY_S, -LEAF_LIFETIME_S - DAY_S):
+            ca = issue_ca(Clock(offset_s).now)
+            server.put_certificates(Certificates(ca, issue_leaf(ca, Clock(offset_s).now)))
+            await wait_until_synced(server, webhook)
+            for _ in range(2):
+                await webhook.reconcile()
+    assert logged_reasons(caplog) == [
+        "the certificate in the Secret is not valid yet by this clock",
+        "the certificate in the Secret has expired",
+    ]
 
 
 async def test_it_serves_a_certificate_as_soon_as_it_is_there() -> None:
@@ -110,7 +128,9 @@ async def test_it_serves_what_it_has_while_the_secret_has_nothing_better(damage:
         assert server.writes() == []
 
 
-async def test_a_replica_is_not_ready_with_an_expired_certificate() -> None:
+async def test_a_replica_is_not_ready_with_an_expired_certificate_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with CertificateServer() as server:
         clock = Clock()
         async with run_webhook(server, clock) as webhook:
@@ -118,8 +138,21 @@ async def test_a_replica_is_not_ready_with_an_expired_certificate() -> None:
             assert webhook.is_valid
             # no quota_controller renewed it
             clock.now += LEAF_LIFETIME_S + 1
-            await webhook.reconcile()
+            for _ in range(2):
+                await webhook.reconcile()
             assert not webhook.is_valid
+            assert logged_reasons(caplog) == ["the certificate in the Secret has expired"]
+            # it may end again
+            await serve(server, webhook, certificates_at(clock.now))
+            assert webhook.is_valid
+            clock.now += LEAF_LIFETIME_S + 1
+            await webhook.reconcile()
+            assert len(logged_reasons(caplog)) == 2
+
+
+def certificates_at(now: float) -> Certificates:
+    ca = issue_ca(now)
+    return Certificates(ca, issue_leaf(ca, now))
 
 
 async def serve(server: CertificateServer, webhook: Served, certificates: Certificates) -> None:

@@ -39,7 +39,10 @@ NEXT_CA = issue_ca(NOW + 7 * 365 * DAY_S)
         ),
         pytest.param(STORED, True, CA_LIFETIME_S + 1, Step.ISSUE, id="the CA has expired"),
         pytest.param(STORED, True, -2 * DAY_S, None, id="a clock that is two days slow"),
-        pytest.param(STORED, True, -20 * DAY_S, Step.ISSUE, id="a CA that is not valid yet"),
+        pytest.param(STORED, True, -20 * DAY_S, None, id="a CA that is not valid yet: kept"),
+        pytest.param(
+            STORED, False, -20 * DAY_S, Step.PUBLISH, id="a CA that is not valid yet: published"
+        ),
         pytest.param(
             Certificates(CA, issue_leaf(CA, NOW + 20 * DAY_S)),
             True,
@@ -89,9 +92,13 @@ def test_a_ca_is_replaced_in_the_order_that_keeps_trust() -> None:
 
 
 def test_a_rotation_in_progress_is_checked_more_often() -> None:
-    assert seconds_until_recheck(STORED) == RECHECK_INTERVAL_S
-    assert seconds_until_recheck(replace(STORED, next_ca=NEXT_CA)) < SETTLE_S
-    assert seconds_until_recheck(replace(STORED, previous_ca=CA.certificate)) < SETTLE_S
+    assert seconds_until_recheck(STORED, NOW) == RECHECK_INTERVAL_S
+    assert seconds_until_recheck(replace(STORED, next_ca=NEXT_CA), NOW) < SETTLE_S
+    assert seconds_until_recheck(replace(STORED, previous_ca=CA.certificate), NOW) < SETTLE_S
+
+
+def test_a_corrected_clock_is_noticed_soon() -> None:
+    assert seconds_until_recheck(STORED, NOW - 20 * DAY_S) < SETTLE_S
 
 
 def split_bundle(bundle: str) -> list[str]:

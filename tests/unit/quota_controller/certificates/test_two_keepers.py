@@ -1,21 +1,23 @@
-"""Two that keep the certificates at once agree, and neither undoes what the other does."""
+"""Two that keep the certificates, at once or in turn, agree, and neither undoes the other."""
 
+import base64
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
 
 from cede.api.certificates import DAY_S, Certificates
-from cede.api.objects import SECRETS
+from cede.api.objects import MUTATING_WEBHOOKS, SECRETS
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY, read_secret
 from quota_controller.certificates.issue import issue_ca, issue_leaf
-from quota_controller.certificates.keeper import CertificateKeeper
+from quota_controller.certificates.keeper import CONFIGURATION_KEY, CertificateKeeper
 from quota_controller.certificates.rotation import LEAF_LIFETIME_S, SETTLE_S, Step
 from tests.harness.certificates import (
     CertificateServer,
     Clock,
     fresh_certificates,
     handshake,
+    logged_reasons,
     run_keeper,
     run_webhook,
     settle,
@@ -36,20 +38,82 @@ async def test_two_keepers_agree_on_one_certificate_for_all_replicas() -> None:
         assert server.published_bundles() == {server.stored_certificates().bundle}
 
 
-async def test_two_clocks_that_are_days_apart_agree_on_one_certificate() -> None:
+async def test_a_leader_whose_clock_is_slow_keeps_a_good_ca_and_says_why_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with CertificateServer() as server, run_webhook(server, Clock()) as webhook:
+        server.reset_configurations()
+        async with run_keeper(server, Clock()) as correct:
+            await settle(server, correct, webhook)
+        before = server.stored_certificates()
+        caplog.clear()
+        # the second as on a node without a battery: 1970
+        for slow_clock in (Clock(-20 * DAY_S), Clock(-Clock().now)):
+            server.reset_configurations()
+            async with run_keeper(server, slow_clock) as slow:
+                await settle(server, slow, webhook)
+                await slow.reconcile()
+            assert server.stored_certificates() == before
+            assert server.published_bundles() == {before.bundle}
+            [why] = logged_reasons(caplog)
+            assert "not valid yet by this clock" in why
+            caplog.clear()
+        handshake(webhook.context, before.bundle)
+
+
+async def test_a_ca_by_a_fast_clock_is_kept_until_an_admin_deletes_the_secret() -> None:
+    """Whose clock is wrong only a person knows."""
+    async with CertificateServer() as server, run_webhook(server, Clock()) as webhook:
+        server.reset_configurations()
+        async with run_keeper(server, Clock(20 * DAY_S)) as fast:
+            await settle(server, fast, webhook)
+        early = server.stored_certificates()
+        async with run_keeper(server, Clock()) as correct:
+            await settle(server, correct, webhook)
+            assert server.stored_certificates() == early
+            assert not webhook.is_valid
+            server.remove(SECRETS, WEBHOOK_SECRET_KEY)
+            await wait_until_synced(server, correct, webhook)
+            await settle(server, correct, webhook)
+            assert server.stored_certificates().ca != early.ca
+            handshake(webhook.context, server.stored_certificates().bundle)
+
+
+async def test_a_certificate_by_a_fast_clock_is_replaced_and_its_good_ca_is_kept() -> None:
+    async with CertificateServer() as server, run_webhook(server, Clock()) as webhook:
+        server.reset_configurations()
+        async with run_keeper(server, Clock()) as correct:
+            await settle(server, correct, webhook)
+        before = server.stored_certificates()
+        async with run_keeper(server, Clock(LEAF_LIFETIME_S * 0.7)) as fast:
+            await settle(server, fast, webhook)
+            assert server.stored_certificates().leaf != before.leaf
+            handshake(webhook.context, before.bundle)
+        async with run_keeper(server, Clock()) as correct:
+            await settle(server, correct, webhook)
+        after = server.stored_certificates()
+        assert after.ca == before.ca
+        assert after.leaf
+        assert after.leaf.is_valid(Clock().now)
+        handshake(webhook.context, after.bundle)
+
+
+async def test_published_bundles_are_joined_also_without_a_final_newline() -> None:
+    """Two that differ, as after an edit by hand while nobody kept the Secret."""
+    texts = [fresh_certificates().bundle.strip() for _ in "ab"]
     async with CertificateServer() as server:
         server.reset_configurations()
-        fast_clock = Clock(20 * DAY_S)
-        async with (
-            run_keeper(server, fast_clock) as fast,
-            run_keeper(server, Clock()) as correct,
-            run_webhook(server, fast_clock) as fast_webhook,
-            run_webhook(server, Clock()) as correct_webhook,
-        ):
-            await settle(server, fast, fast_webhook)
-            await settle(server, fast, correct, fast_webhook, correct_webhook)
-            for webhook in (fast_webhook, correct_webhook):
-                handshake(webhook.context, server.stored_certificates().bundle)
+        configuration = server.get(MUTATING_WEBHOOKS, CONFIGURATION_KEY)
+        assert configuration
+        for webhook, text in zip(configuration["webhooks"], texts, strict=True):
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(text.encode()).decode()
+        server.put(MUTATING_WEBHOOKS, configuration)
+        async with run_keeper(server, Clock()) as keeper:
+            await keeper.reconcile()
+        previous = server.stored_certificates().previous_ca
+        assert [text for text in texts if text not in previous] == []
+        # the API server reads a certificate at the beginning of a line only
+        assert previous.splitlines().count("-----BEGIN CERTIFICATE-----") == 2
 
 
 class KeeperOfBefore(CertificateKeeper):
@@ -60,7 +124,7 @@ class KeeperOfBefore(CertificateKeeper):
         secret = self.secret.get(WEBHOOK_SECRET_KEY)
         stored = read_secret(secret)
         if stored.ca and not stored.leaf:
-            await self._write_secret(secret, self._take(Step.RENEW, stored, self._clock()))
+            await self._write_secret(secret, self._take(Step.RENEW, stored, self._clock()), {})
             return 1.0
         return await super().reconcile()
 
