@@ -15,6 +15,7 @@ from pathlib import Path
 from cede.api import names
 from cede.api.policy import PolicySpec
 from cede.kube import logs, service
+from cede.kube.cache import all_synced
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.lease import Times
@@ -83,8 +84,7 @@ async def dump(client: Client) -> str:
     controller = Controller(client, asyncio.Event(), LeaderClock())
     async with controller.runtimes:
         tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
-        for cache in controller.needed_caches:
-            await cache.synced.wait()
+        await all_synced(controller.needed_caches)
         await controller.poll_runtimes()
         policy = controller.policy.spec if controller.policy else PolicySpec(mode="Observe")
         # this process does not lead: stages of Cessions count as the leader recorded them

@@ -11,7 +11,7 @@ from cede.api.kueue import Job, Lease, LeaseSpec, MetadataOnly
 from cede.api.objects import POLICIES, PRIORITY_CLASSES, rfc3339
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.causes.snapshot import Snapshot as Around
-from cede.kube.cache import Cache
+from cede.kube.cache import Cache, all_synced
 from cede.kube.client import MUTE_S, Client
 from cede.kube.errors import ApiError, Unreachable
 from cede.kube.threads import run_in_thread
@@ -184,8 +184,7 @@ class Controller:
 
     async def listen(self) -> None:
         """Follows the runtimes until cancelled, also while another replica leads."""
-        for cache in self.needed_caches:
-            await cache.synced.wait()
+        await all_synced(self.needed_caches)
         clock = asyncio.get_running_loop().time
         while True:
             try:

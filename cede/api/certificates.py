@@ -41,6 +41,9 @@ class Certificates:
     # PEM; does not sign any more, and is still published
     previous_ca: str = ""
 
+    def has_valid_leaf(self, now: float) -> bool:
+        return self.leaf is not None and self.leaf.is_valid(now)
+
     @property
     def bundle(self) -> str:
         """PEM of every CA that may have signed a served certificate: the value for `caBundle`."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -281,6 +281,12 @@ class Cache(Generic[P]):
     def _observe(self, key: Key, version: str) -> bool:
         """False for the result of our own write."""
         return self._expectations is None or self._expectations.observe(key, version)
+
+
+async def all_synced(caches: Iterable[Cache[Any]]) -> None:
+    """Returns when each has had its first complete list."""
+    for cache in caches:
+        await cache.synced.wait()
 
 
 def _meta(obj: Any) -> Meta:

@@ -17,7 +17,7 @@ from prometheus_client import Gauge
 from cede.api import names
 from cede.api.unreadable import UnreadableObjects, count_unreadable
 from cede.kube import health, lease, logs, loop
-from cede.kube.cache import Cache
+from cede.kube.cache import Cache, all_synced
 from cede.kube.client import Client
 from cede.kube.connection import connect, namespace_mistake
 from cede.kube.lease import LostLease, Stalled, Times
@@ -147,8 +147,7 @@ async def run_replica(
     async with asyncio.TaskGroup() as tasks, health.serve(flags.port, is_ready, routes=routes):
         for cache in chain.from_iterable(kept.caches for kept in (controller, *beside)):
             tasks.create_task(cache.run())
-        for cache in controller.needed_caches:
-            await cache.synced.wait()
+        await all_synced(controller.needed_caches)
         while True:
             try:
                 await lease.lead(
@@ -168,6 +167,5 @@ async def run_replica(
 
 
 async def _passes_once_synced(controller: Controller) -> None:
-    for cache in controller.needed_caches:
-        await cache.synced.wait()
+    await all_synced(controller.needed_caches)
     await loop.run(controller.reconcile, controller.wake, name=type(controller).__name__)

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from deploy.local import (
     additions,
@@ -153,10 +152,8 @@ def chosen_cell() -> cells.Cell:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    authorities = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
     try:
-        paths = Paths(home / "cede", Path(authorities) if authorities else None, chosen_cell())
+        paths = Paths.of_user(chosen_cell())
         if (code := query(paths, args)) is not None:
             return code
         if missing := requirements.missing(paths):

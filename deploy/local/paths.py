@@ -1,5 +1,6 @@
 """The folders of the local cluster, and the addresses of its network."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,13 @@ class Paths:
     authorities: Path | None = None
     # what the cluster is made of
     cell: Cell = DEFAULT
+
+    @classmethod
+    def of_user(cls, cell: Cell = DEFAULT) -> "Paths":
+        """Of the user's own cache, and with the authorities that pip trusts."""
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        authorities = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
+        return cls(home / "cede", Path(authorities) if authorities else None, cell)
 
     @property
     def run(self) -> Path:

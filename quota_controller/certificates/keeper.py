@@ -80,25 +80,23 @@ class CertificateKeeper:
         secret = self.secret.get(WEBHOOK_SECRET_KEY)
         now = self._clock()
         stored = read_secret(secret)
-        configurations = [cache.get(CONFIGURATION_KEY) for cache in self.configurations.values()]
-        published = self._published_bundles()
+        bundle = encode_bundle(stored)
         annotations = (secret or {}).get("metadata", {}).get("annotations") or {}
         step, why = next_step(
             stored,
-            all(bundle == encode_bundle(stored) for bundle in published),
+            all(published == bundle for published in self._published_bundles()),
             now,
-            installed=all(configurations),
+            installed=all(self._configurations()),
             new_ca_is_wanted=NEW_CA in annotations,
         )
         if step is None:
-            is_valid = stored.leaf is not None and stored.leaf.is_valid(now)
-            self._log_waiting("" if is_valid else why)
+            self._log_waiting("" if stored.has_valid_leaf(now) else why)
             return seconds_until_recheck(stored, now)
         log.info("certificate step", extra={"step": step.value, "why": why})
         # another keeper was faster; the next pass sees what it wrote
         with suppress(Conflict, AlreadyExists, NotFound):
             if step is Step.PUBLISH:
-                await self._publish(stored)
+                await self._publish(bundle)
             else:
                 if step is Step.STAGE:
                     # the request is met; one that comes later asks for a further CA
@@ -116,7 +114,7 @@ class CertificateKeeper:
         """The content of the Secret after the step."""
         if step is Step.ISSUE or stored.ca is None:
             known = self._known
-            if known.ca and known.leaf and known.ca.is_valid(now) and known.leaf.is_valid(now):
+            if known.ca and known.ca.is_valid(now) and known.has_valid_leaf(now):
                 # only the Secret was lost: the webhook continues with its certificate
                 return known
             # The first certificate is issued once this CA is published. The webhook may still
@@ -154,21 +152,22 @@ class CertificateKeeper:
         body["type"] = secret.get("type", "Opaque")
         await self._client.replace(SECRETS, WEBHOOK_SECRET_KEY, body)
 
+    def _configurations(self) -> list[Json | None]:
+        return [cache.get(CONFIGURATION_KEY) for cache in self.configurations.values()]
+
     def _published_bundles(self) -> list[str]:
         """The CA bundle of every webhook in both configurations, base64; empty without one."""
-        configurations = [cache.get(CONFIGURATION_KEY) for cache in self.configurations.values()]
         return [
             webhook.get("clientConfig", {}).get("caBundle") or ""
-            for configuration in configurations
+            for configuration in self._configurations()
             for webhook in (configuration or {}).get("webhooks") or []
         ]
 
-    async def _publish(self, stored: Certificates) -> None:
-        """Makes every webhook in both configurations trust every CA in use.
+    async def _publish(self, bundle: str) -> None:
+        """Makes every webhook in both configurations trust every CA in `bundle`.
 
         The patches address webhooks by index, so they carry the resource version they are for.
         """
-        bundle = encode_bundle(stored)
         for kind, cache in self.configurations.items():
             configuration = cache.get(CONFIGURATION_KEY)
             if not configuration:

@@ -85,7 +85,6 @@ def next_step(
 def seconds_until_recheck(stored: Certificates, now: float) -> float:
     """How long to wait for the next pass when nothing changes. Shorter during a CA rotation, and
     without a valid certificate: the clock may be corrected."""
-    is_valid = stored.leaf is not None and stored.leaf.is_valid(now)
-    if stored.next_ca or stored.previous_ca or not is_valid:
+    if stored.next_ca or stored.previous_ca or not stored.has_valid_leaf(now):
         return SETTLE_S / 4
     return RECHECK_INTERVAL_S

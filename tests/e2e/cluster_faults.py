@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from cede.api import names
+from deploy.local.paths import Paths
 from tests.e2e.training import Training, index_of
-from tests.harness.local_cluster import agent_pid, cluster_pid, local_paths
+from tests.harness.local_cluster import agent_pid, cluster_pid
 
 # the fixture of tests/conftest.py
 Cluster = Any
@@ -169,7 +170,7 @@ class ClusterFaults:
     def freeze_node(self) -> str:
         """Its kubelet, up to longer than Kubernetes needs to give it up: its pods run on."""
         node = self._chance.choice(NODES)
-        config = local_paths().run / node / "kubelet.json"
+        config = Paths.of_user().run / node / "kubelet.json"
         self._freeze(cluster_pid("kubelet", "--config", str(config)), 25)
         return node
 

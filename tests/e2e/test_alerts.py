@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.local_cluster import local_paths
+from deploy.local.paths import Paths
 from tests.harness.prometheus import compile_program, rules_tested_by
 from tests.marks import LONG
 
@@ -16,7 +16,7 @@ pytestmark = [
 
 
 def test_every_alert_fires_as_its_table_says(tmp_path: Path) -> None:
-    programs = local_paths().bin
+    programs = Paths.of_user().bin
     programs.mkdir(parents=True, exist_ok=True)
     result = rules_tested_by(compile_program("promtool", programs), tmp_path)
     assert result.returncode == 0, result.stderr

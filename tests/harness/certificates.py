@@ -13,7 +13,7 @@ import pytest
 from cede.api.certificates import Certificates
 from cede.api.names import QUOTA_CONTROLLER, WEBHOOK
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
-from cede.kube.cache import Cache
+from cede.kube.cache import Cache, all_synced
 from cede.kube.webhook_secret import HOSTS, WEBHOOK_SECRET_KEY, read_secret, secret_data
 from quota_controller.certificates.issue import issue_ca, issue_leaf
 from quota_controller.certificates.keeper import CONFIGURATION_KEY, CertificateKeeper
@@ -36,8 +36,13 @@ class Clock:
 
 def fresh_certificates() -> Certificates:
     """A CA and a certificate that were issued now."""
-    ca = issue_ca(time.time())
-    return Certificates(ca, issue_leaf(ca, time.time()))
+    return certificates_at(time.time())
+
+
+def certificates_at(now: float) -> Certificates:
+    """A CA and a certificate that were issued then."""
+    ca = issue_ca(now)
+    return Certificates(ca, issue_leaf(ca, now))
 
 
 def serving_context(certificates: Certificates) -> ssl.SSLContext:
@@ -93,6 +98,13 @@ class CertificateServer(ApiServer):
 
     def put_certificates(self, certificates: Certificates) -> None:
         self.put_secret(secret_data(certificates))
+
+    def annotate_secret(self, annotations: dict[str, str]) -> None:
+        """Afterwards it has these, and no others."""
+        secret = self.get(SECRETS, WEBHOOK_SECRET_KEY)
+        assert secret
+        secret["metadata"]["annotations"] = annotations
+        self.put(SECRETS, secret)
 
     def stored_certificates(self) -> Certificates:
         return read_secret(self.get(SECRETS, WEBHOOK_SECRET_KEY))
@@ -150,8 +162,7 @@ async def run_webhook(server: CertificateServer, clock: Clock) -> AsyncIterator[
 async def _running(caches: Iterable[Cache[Any]]) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         watches = [tasks.create_task(cache.run()) for cache in caches]
-        for cache in caches:
-            await cache.synced.wait()
+        await all_synced(caches)
         yield
         for watch in watches:
             watch.cancel()
@@ -178,11 +189,12 @@ def _version(obj: Json | None) -> str:
 
 
 async def settle(server: CertificateServer, *parts: Part) -> None:
-    """Runs passes of all parts at once, until none of them writes any more."""
+    """Runs passes of all parts at once, each with what the server holds then, until none of them
+    writes any more."""
     for _ in range(MAX_PASSES):
+        await wait_until_synced(server, *parts)
         writes_before = len(server.writes())
         await asyncio.gather(*(part.reconcile() for part in parts))
-        await wait_until_synced(server, *parts)
         if len(server.writes()) == writes_before:
             return
     raise AssertionError(f"the keepers write again and again: {server.writes()}")

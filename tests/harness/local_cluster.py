@@ -132,10 +132,6 @@ class Cluster:
         deploy_local("heal", node)
 
 
-def local_paths() -> Paths:
-    return Paths(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cede")
-
-
 def api_server_pid() -> int:
     """The process of the API server on this machine; it is started again when it is killed."""
     return cluster_pid("kube-apiserver")
@@ -144,7 +140,7 @@ def api_server_pid() -> int:
 def cluster_pid(*words: str) -> int:
     """The process in the local cluster, by its number on this machine, whose command line begins
     with the program `words[0]` and goes on with the others."""
-    paths = local_paths()
+    paths = Paths.of_user()
     control_plane = network_namespaces.pid_of(paths, network_namespaces.CONTROL_PLANE)
     assert control_plane, "no local cluster runs"
     outer = os.stat(f"/proc/{control_plane}/ns/pid").st_ino

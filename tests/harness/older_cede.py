@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from deploy.local import cluster as local_cluster
 from deploy.local import images, kube, network_namespaces, nodes, store
 from deploy.local.images import Image
 from deploy.local.paths import Paths
-from tests.harness.local_cluster import Cluster, deploy_local, local_paths
+from tests.harness.local_cluster import Cluster, deploy_local
 from tests.paths import TREE
 
 VARIABLE = "CEDE_UPGRADE_FROM"
@@ -107,8 +107,7 @@ def installed(cluster: Cluster, folder: Path) -> Iterator[OlderCede]:
     """Inside, the older version is installed in place of the present one. Afterwards that is there
     again, without a team."""
     commit = check_out(folder)
-    authorities = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
-    paths = replace(local_paths(), authorities=Path(authorities) if authorities else None)
+    paths = Paths.of_user()
     older = OlderCede(cluster, paths, folder, commit)
     older.load_images()
     try:

@@ -30,7 +30,7 @@ from cede.api.objects import (
     condition,
     rfc3339,
 )
-from cede.kube.cache import Cache
+from cede.kube.cache import Cache, all_synced
 from cede.kueue_settings import config as kueue_config
 from quota_controller.controller import Controller
 from tests.fakes.api_server import ApiServer
@@ -192,8 +192,7 @@ async def started(server: ApiServer, *, synced: bool = True) -> AsyncIterator[Wo
         tasks = [asyncio.create_task(cache.run()) for cache in caches]
         try:
             if synced:
-                for cache in caches:
-                    await cache.synced.wait()
+                await all_synced(caches)
             yield world
         finally:
             for task in tasks:

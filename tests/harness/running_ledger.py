@@ -10,6 +10,7 @@ import msgspec
 from cede.api import names
 from cede.api.kueue import Workload
 from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, POLICIES, WORKLOADS, Json
+from cede.kube.cache import all_synced
 from cede.kube.client import HttpClient
 from ledger.controller import Controller
 from ledger.database import Database
@@ -56,8 +57,7 @@ class LedgerWorld:
 
         controller = Controller(self.client, asyncio.Event(), clock, self.database)
         tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
-        for cache in controller.caches:
-            await cache.synced.wait()
+        await all_synced(controller.caches)
         self.controller = controller
         try:
             yield controller

@@ -18,6 +18,7 @@ from cede.api.objects import (
     WORKLOADS,
 )
 from cede.kube import loop
+from cede.kube.cache import all_synced
 from cede.kube.client import Client
 from scheduler.controller import Controller
 from scheduler.leader_clock import LeaderClock
@@ -34,8 +35,7 @@ async def schedule(client: Client) -> None:
     async with controller.runtimes, asyncio.TaskGroup() as tasks:
         for cache in controller.caches:
             tasks.create_task(cache.run())
-        for cache in controller.caches:
-            await cache.synced.wait()
+        await all_synced(controller.caches)
         await loop.run(controller.reconcile, controller.wake)
 
 

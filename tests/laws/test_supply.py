@@ -25,9 +25,7 @@ FETCHES = re.compile(
 """An address, what downloads without a hash, or what skips the hash."""
 INSTALLS = re.compile(r"\bpip\S* (?:install|sync)\b[^;&|]*")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-of_locks = pytest.mark.parametrize(
-    "lock", sorted(LOCKS.glob("*.txt")), ids=lambda lock: str(lock.stem)
-)
+ALL_LOCKS = sorted(LOCKS.glob("*.txt"))
 
 
 def scripts() -> list[str]:
@@ -55,7 +53,7 @@ def kustomizations() -> list[tuple[Path, dict[str, list[object]]]]:
 
 
 # --- packages -------------------------------------------------------------------------------------
-@of_locks
+@pytest.mark.parametrize("lock", ALL_LOCKS, ids=lambda lock: lock.stem)
 def test_every_locked_package_is_pinned_by_hash(lock: Path) -> None:
     packages = list(locked(lock))
     assert packages
@@ -64,11 +62,11 @@ def test_every_locked_package_is_pinned_by_hash(lock: Path) -> None:
     assert "://" not in lock.read_text()
 
 
-@of_locks
+# those beside the frameworks are installed only there: tests/frameworks/test_licences.py
+@pytest.mark.parametrize(
+    "lock", [lock for lock in ALL_LOCKS if lock.stem != "integrations"], ids=lambda lock: lock.stem
+)
 def test_every_dependency_has_a_licence_that_is_allowed(lock: Path) -> None:
-    """Those beside the frameworks are installed only there: tests/frameworks/test_licences.py."""
-    if lock.stem == "integrations":
-        return
     vendors = licences.NVIDIA if lock.stem != "controllers" else ()
     names = [name for name, _, _ in locked(lock) if not name.startswith(vendors)]
     assert not licences.refused(name for name in names if name not in ELSEWHERE)

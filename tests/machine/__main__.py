@@ -5,12 +5,10 @@ tests/machine/checks.py starts the cluster, trains, takes back and stops it. As 
 """
 
 import argparse
-import os
 import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from deploy.local import binaries, cluster, images, requirements
 from deploy.local.paths import Failure, Paths
@@ -42,11 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     # what is open is closed
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    authorities = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
     try:
-        paths = Paths(home / "cede", Path(authorities) if authorities else None)
-        try_machine(make_disk(paths), 60 * args.minutes)
+        try_machine(make_disk(Paths.of_user()), 60 * args.minutes)
     except (Failure, OSError) as failure:
         print(f"test-machine: {failure}", file=sys.stderr)
         return 1

@@ -16,6 +16,7 @@ from tests.harness.certificates import (
     CertificateServer,
     Clock,
     Served,
+    certificates_at,
     fresh_certificates,
     handshake,
     logged_reasons,
@@ -61,8 +62,7 @@ async def test_it_says_once_why_each_stored_certificate_is_not_served(
 ) -> None:
     async with CertificateServer() as server, run_webhook(server, Clock()) as webhook:
         for offset_s in (20 * DAY_S, -LEAF_LIFETIME_S - DAY_S):
-            ca = issue_ca(Clock(offset_s).now)
-            server.put_certificates(Certificates(ca, issue_leaf(ca, Clock(offset_s).now)))
+            server.put_certificates(certificates_at(Clock(offset_s).now))
             await wait_until_synced(server, webhook)
             for _ in range(2):
                 await webhook.reconcile()
@@ -148,11 +148,6 @@ async def test_a_replica_is_not_ready_with_an_expired_certificate_and_says_so_on
             clock.now += LEAF_LIFETIME_S + 1
             await webhook.reconcile()
             assert len(logged_reasons(caplog)) == 2
-
-
-def certificates_at(now: float) -> Certificates:
-    ca = issue_ca(now)
-    return Certificates(ca, issue_leaf(ca, now))
 
 
 async def serve(server: CertificateServer, webhook: Served, certificates: Certificates) -> None:

@@ -5,11 +5,9 @@ import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from cede.api.certificates import Certificates
 from cede.api.names import NEW_CA
-from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, Json
+from cede.api.objects import MUTATING_WEBHOOKS, SECRETS
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY, read_secret
-from quota_controller.certificates.issue import issue_ca, issue_leaf
 from quota_controller.certificates.keeper import CONFIGURATION_KEY
 from quota_controller.certificates.rotation import (
     CA_LIFETIME_S,
@@ -20,6 +18,7 @@ from tests.harness.certificates import (
     CertificateServer,
     Clock,
     Served,
+    certificates_at,
     fresh_certificates,
     handshake,
     logged_reasons,
@@ -78,7 +77,6 @@ async def test_there_is_no_certificate_without_webhook_configurations_and_the_lo
         assert secret["type"] == "kubernetes.io/tls"
         assert secret["data"].keys() >= {"tls.crt", "tls.key"}, "which this type requires"
         server.reset_configurations()
-        await wait_until_synced(server, keeper)
         await settle(server, keeper)
         assert server.stored_certificates().leaf
 
@@ -86,8 +84,7 @@ async def test_there_is_no_certificate_without_webhook_configurations_and_the_lo
 async def test_a_certificate_is_renewed_without_webhook_configurations() -> None:
     """They are installed again, and then trust it at once."""
     aging = Clock(-LEAF_LIFETIME_S * 0.67).now
-    ca = issue_ca(aging)
-    old = Certificates(ca, issue_leaf(ca, aging))
+    old = certificates_at(aging)
     async with CertificateServer() as server:
         server.put_certificates(old)
         async with run_keeper(server, Clock()) as keeper:
@@ -106,7 +103,6 @@ async def test_a_deleted_secret_is_restored() -> None:
             await settle(server, keeper)
             before = server.stored_certificates()
             server.remove(SECRETS, WEBHOOK_SECRET_KEY)
-            await wait_until_synced(server, keeper)
             await settle(server, keeper)
             assert server.stored_certificates() == before
 
@@ -123,7 +119,6 @@ async def test_a_deleted_secret_is_restored_by_a_replica_that_did_not_lead() -> 
             before = server.stored_certificates()
             await wait_until_synced(server, standby)
             server.remove(SECRETS, WEBHOOK_SECRET_KEY)
-            await wait_until_synced(server, standby)
             await settle(server, standby)
             assert server.stored_certificates() == before
 
@@ -159,7 +154,6 @@ async def test_bundles_removed_by_hand_are_restored_in_every_webhook() -> None:
         async with run_keeper(server, Clock()) as keeper:
             await settle(server, keeper)
             server.reset_configurations()
-            await wait_until_synced(server, keeper)
             await settle(server, keeper)
             assert server.published_bundles() == {server.stored_certificates().bundle}
 
@@ -216,11 +210,8 @@ async def test_an_admin_gets_a_new_ca_and_trust_is_never_lost() -> None:
         async with run_keeper(server, clock) as keeper, run_webhook(server, clock) as webhook:
             await settle(server, keeper, webhook)
             old = server.stored_certificates()
-            secret: Json | None = server.get(SECRETS, WEBHOOK_SECRET_KEY)
             assert old.ca
-            assert secret
-            secret["metadata"]["annotations"] = {NEW_CA: "true"}
-            server.put(SECRETS, secret)
+            server.annotate_secret({NEW_CA: "true"})
             for _ in range(14):
                 await wait_until_synced(server, keeper, webhook)
                 await keeper.reconcile()
@@ -253,15 +244,15 @@ def is_signed_by(leaf: x509.Certificate, ca: x509.Certificate) -> bool:
 
 async def test_an_expired_ca_is_replaced_before_readiness() -> None:
     issued = Clock(-2 * CA_LIFETIME_S).now
-    old_ca = issue_ca(issued)
+    old = certificates_at(issued)
     async with CertificateServer() as server:
         server.reset_configurations()
-        server.put_certificates(Certificates(old_ca, issue_leaf(old_ca, issued)))
+        server.put_certificates(old)
         clock = Clock()
         async with run_keeper(server, clock) as keeper, run_webhook(server, clock) as webhook:
             await webhook.reconcile()
             assert not webhook.is_valid
             await settle(server, keeper, webhook)
-            assert server.stored_certificates().ca != old_ca
+            assert server.stored_certificates().ca != old.ca
             assert webhook.is_valid
             handshake(webhook.context, server.stored_certificates().bundle)

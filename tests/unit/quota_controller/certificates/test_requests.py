@@ -2,15 +2,14 @@
 
 import pytest
 
-from cede.api.certificates import Certificates
 from cede.api.names import NEW_CA
 from cede.api.objects import SECRETS
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY
-from quota_controller.certificates.issue import issue_ca, issue_leaf
 from quota_controller.certificates.rotation import LEAF_LIFETIME_S, SETTLE_S
 from tests.harness.certificates import (
     CertificateServer,
     Clock,
+    certificates_at,
     run_keeper,
     settle,
     wait_until_synced,
@@ -18,10 +17,7 @@ from tests.harness.certificates import (
 
 
 def request_new_ca(server: CertificateServer) -> None:
-    secret = server.get(SECRETS, WEBHOOK_SECRET_KEY)
-    assert secret
-    secret["metadata"]["annotations"] = {NEW_CA: "true", "of-an-admin": "kept"}
-    server.put(SECRETS, secret)
+    server.annotate_secret({NEW_CA: "true", "of-an-admin": "kept"})
 
 
 @pytest.mark.parametrize("steps_before", [1, 2, 3, 4, 5])
@@ -55,11 +51,9 @@ async def test_a_request_during_a_rotation_gives_a_further_ca(steps_before: int)
 
 
 async def test_a_request_while_a_certificate_is_due_gives_a_new_ca() -> None:
-    issued = Clock(-LEAF_LIFETIME_S - 1).now
-    ca = issue_ca(issued)
     async with CertificateServer() as server:
         server.reset_configurations()
-        server.put_certificates(Certificates(ca, issue_leaf(ca, issued)))
+        server.put_certificates(certificates_at(Clock(-LEAF_LIFETIME_S - 1).now))
         request_new_ca(server)
         async with run_keeper(server, Clock()) as keeper:
             await settle(server, keeper)

@@ -15,13 +15,13 @@ from quota_controller.certificates.rotation import LEAF_LIFETIME_S, SETTLE_S, St
 from tests.harness.certificates import (
     CertificateServer,
     Clock,
+    certificates_at,
     fresh_certificates,
     handshake,
     logged_reasons,
     run_keeper,
     run_webhook,
     settle,
-    wait_until_synced,
 )
 
 
@@ -73,7 +73,6 @@ async def test_a_ca_by_a_fast_clock_is_kept_until_an_admin_deletes_the_secret() 
             assert server.stored_certificates() == early
             assert not webhook.is_valid
             server.remove(SECRETS, WEBHOOK_SECRET_KEY)
-            await wait_until_synced(server, correct, webhook)
             await settle(server, correct, webhook)
             assert server.stored_certificates().ca != early.ca
             handshake(webhook.context, server.stored_certificates().bundle)
@@ -140,9 +139,7 @@ def nothing(server: CertificateServer) -> None:
 
 
 def aging_certificate(server: CertificateServer) -> None:
-    issued = Clock(-LEAF_LIFETIME_S * 0.67).now
-    ca = issue_ca(issued)
-    server.put_certificates(Certificates(ca, issue_leaf(ca, issued)))
+    server.put_certificates(certificates_at(Clock(-LEAF_LIFETIME_S * 0.67).now))
 
 
 def no_certificate(server: CertificateServer) -> None:
@@ -173,6 +170,5 @@ async def test_a_webhook_of_an_earlier_version_and_we_do_not_write_for_ever(begi
             await settle(server, ours, before, webhook)
             handshake(webhook.context, server.stored_certificates().bundle)
             server.remove(SECRETS, WEBHOOK_SECRET_KEY)
-            await wait_until_synced(server, ours, before, webhook)
             await settle(server, ours, before, webhook)
             handshake(webhook.context, server.stored_certificates().bundle)
