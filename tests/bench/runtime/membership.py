@@ -3,25 +3,26 @@
 torchft, NVRx and torchrun take their turn in each run.
 """
 
-import os
 import signal
+import statistics
 import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 from tests.bench.runtime import memory, peers
-from tests.bench.runtime.commits import lost_samples
+from tests.bench.runtime.commits import lines, lost_samples
+from tests.bench.runtime.membership_rows import rows
 from tests.bench.runtime.others import Nvrx, Torchft, Torchrun
 from tests.bench.runtime.ours import Ours
-from tests.bench.runtime.processes import TooLong
+from tests.bench.runtime.processes import EVENT_S, WORKERS, Job, TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
 # A younger generation is not watched for hangs: its ranks compile and read.
 WATCHED_S = 3.0
-# A rank that sends nothing for this long counts as lost.
-HEARTBEAT_S = 1.0
+# In each run, of the bare state.
+TRANSFERS = 5
 
 
 def ours(wanted: Collection[str], measured: Samples) -> None:
@@ -102,6 +103,19 @@ def torchrun(wanted: Collection[str], measured: Samples) -> None:
             measured.add("torchrun kill", back.first - began)
 
 
+def bare_transfer(measured: Samples) -> None:
+    """What growth cannot do without: the state moves from two ranks to two others."""
+    with Job() as job:
+        ranks = [
+            job.start(str(WORKERS / "transfer.py"), str(rank), str(TRANSFERS)) for rank in range(4)
+        ]
+        if any(rank.wait(EVENT_S) for rank in ranks):
+            raise TooLong(job.output())
+        seconds = [line["seconds"] for line in lines(job.folder, "events-0-*.jsonl")]
+    for name in seconds[0]:
+        measured.add(name, statistics.median(each[name] for each in seconds))
+
+
 def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]:
     """`runs` rounds of our job and each peer in turn.
 
@@ -121,6 +135,8 @@ def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]
             turns.append(("NVRx", partial(nvrx, place, measured)))
         if run < torchrun_runs and set(wanted) - {"hang"}:
             turns.append(("torchrun", partial(torchrun, wanted, measured)))
+        if "grow" in wanted:
+            turns.append(("bare transfer", partial(bare_transfer, measured)))
         for name, turn in turns:
             print(f"# run {run + 1}: {name}", file=sys.stderr, flush=True)
             try:
@@ -129,157 +145,3 @@ def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]
                 print(f"# {name}: {error}", file=sys.stderr)
         measured.add("memcpy", memory.memcpy_bytes_s())
     return [row for row in rows(measured) if row.name in (*wanted, "samples")]
-
-
-def rows(measured: Samples) -> list[Row]:
-    """The promises, one row for each peer."""
-    shrink_most = min(0.060, 0.2 * measured.median("shrink step", 0.3))
-    width = int(os.environ["BENCH_WIDTH"])
-    # Parameters and AdamW's two moments of the job.
-    state_bytes = 3 * 4 * 12 * (width * width + width)
-    grow_most = 0.060 + state_bytes / (0.5 * measured.median("memcpy", 6e9))
-    kill_most = 0.25 + measured.median("kill step", 0.3)
-    hang_most = HEARTBEAT_S + 0.1 + measured.median("hang step", 0.3)
-    shrink_note = (
-        f"median {measured.median('shrink redone'):g} steps redone; request to first commit "
-        f"{measured.median('shrink total steps'):.2f} steps"
-    )
-    shrink = "planned shrink 4→2 DDP: survivors' pause"
-    return [
-        Row(
-            "shrink",
-            shrink,
-            "≤ 60 ms and ≤ 0.2 step; ≤ 1/80 of torchft",
-            "s",
-            measured["shrink"],
-            "torchft",
-            measured["torchft shrink"],
-            shrink_most,
-            1 / 80,
-            note=shrink_note,
-        ),
-        Row(
-            "shrink",
-            shrink,
-            "≤ 1/250 of torchrun tuned",
-            "s",
-            measured["shrink"],
-            "torchrun",
-            measured["torchrun shrink"],
-            shrink_most,
-            1 / 250,
-        ),
-        Row(
-            "shrink",
-            "… by the job's own clock: last commit until the next step may begin",
-            "≤ 60 ms",
-            "s",
-            measured["shrink own"],
-            at_most=0.060,
-        ),
-        Row(
-            "samples",
-            "micro-batches not used exactly once, in all rows above",
-            "0",
-            "",
-            measured["samples lost"],
-            at_most=0.0,
-            always=True,
-        ),
-        Row(
-            "kill",
-            "rank killed → next commit of all survivors",
-            "≤ 0.25 s + 1 step; ≤ 1/10 of torchft",
-            "s",
-            measured["kill"],
-            "torchft",
-            measured["torchft kill"],
-            kill_most,
-            1 / 10,
-            note=f"median {measured.median('kill redone'):g} steps redone",
-        ),
-        Row(
-            "kill",
-            "the same",
-            "≤ 1/6 of NVRx",
-            "s",
-            measured["kill"],
-            "NVRx (gloo timeout 2 s)",
-            measured["NVRx kill"],
-            kill_most,
-            1 / 6,
-        ),
-        Row(
-            "kill",
-            "the same",
-            "≤ 1/20 of torchrun",
-            "s",
-            measured["kill"],
-            "torchrun",
-            measured["torchrun kill"],
-            kill_most,
-            1 / 20,
-        ),
-        Row(
-            "hang",
-            "rank stopped (SIGSTOP) → next commit of all survivors",
-            f"heartbeat limit ({HEARTBEAT_S:g} s) + 0.1 s + 1 step",
-            "s",
-            measured["hang"],
-            at_most=hang_most,
-            note="" if measured["hang"] else "not freed within 30 s",
-        ),
-        Row(
-            "grow",
-            "grow 2→4: survivors' pause",
-            "≤ 60 ms + state/(0.5 × memcpy); ≤ 1/2 of torchft",
-            "s",
-            measured["grow"],
-            "torchft",
-            measured["torchft grow"],
-            grow_most,
-            1 / 2,
-            note=f"bound {grow_most * 1000:.0f} ms",
-        ),
-        Row(
-            "grow",
-            "the same",
-            "≤ 1/80 of torchrun",
-            "s",
-            measured["grow"],
-            "torchrun",
-            measured["torchrun grow"],
-            grow_most,
-            1 / 80,
-        ),
-        Row(
-            "grow",
-            "… by the job's own clock",
-            "≤ 60 ms + state/(0.5 × memcpy)",
-            "s",
-            measured["grow own"],
-            at_most=grow_most,
-        ),
-        Row(
-            "grow",
-            "grow 2→4: request → warm joiners' first commit",
-            "≤ 1 s; ≤ 1/4 of torchft",
-            "s",
-            measured["grow joiner"],
-            "torchft (cold)",
-            measured["torchft grow joiner"],
-            1.0,
-            1 / 4,
-        ),
-        Row(
-            "grow",
-            "the same",
-            "≤ 1/8 of torchrun",
-            "s",
-            measured["grow joiner"],
-            "torchrun (cold)",
-            measured["torchrun grow joiner"],
-            1.0,
-            1 / 8,
-        ),
-    ]
