@@ -6,6 +6,7 @@ Every fault is over when its call returns: what was frozen, cut off or without p
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,12 @@ LEAST_HOLDERS = 2
 """The state of the elastic job is in the pods that did its last step."""
 RECOVERY_S = 15.0
 """After a fault of the elastic job's pods, until another one of them may fail."""
+TABLE = "inet cede_chaos"
+NO_NETWORK = f"""table {TABLE} {{
+    chain input {{ type filter hook input priority -200; policy drop; iif lo accept; }}
+    chain output {{ type filter hook output priority -200; policy drop; oif lo accept; }}
+}}"""
+"""What is sent is lost without an answer, as when a switch fails."""
 
 
 class Skipped(Exception):
@@ -57,8 +64,10 @@ class ClusterFaults:
             "agent frozen": (self.freeze_agent, 2),
             "controller killed": (self.kill_controller, 4),
             "controller frozen": (self.freeze_controller, 3),
+            "controller cut off": (self.cut_controller, 2),
             "control plane killed": (self.kill_daemon, 2),
             "control plane frozen": (self.freeze_daemon, 3),
+            "control plane cut off": (self.cut_control_plane, 1),
             "key replaced": (self.replace_key, 1),
             "node cut off": (self.cut_node, 2),
             "node frozen": (self.freeze_node, 1),
@@ -130,6 +139,12 @@ class ClusterFaults:
         self._freeze(cluster_pid(*CONTROLLERS[name]), 25)
         return name
 
+    def cut_controller(self) -> str:
+        """Up to longer than its lease lasts."""
+        name = self._chance.choice(list(CONTROLLERS))
+        self._cut_off(cluster_pid(*CONTROLLERS[name]), 25)
+        return name
+
     def kill_daemon(self) -> str:
         name = self._chance.choice(DAEMONS)
         os.kill(cluster_pid(name), signal.SIGKILL)
@@ -139,6 +154,11 @@ class ClusterFaults:
         name = self._chance.choice(DAEMONS)
         self._freeze(cluster_pid(name), 8)
         return name
+
+    def cut_control_plane(self) -> str:
+        """All of its processes together: nodes, controllers and users cannot reach it."""
+        self._cut_off(cluster_pid(DAEMONS[0]), 8)
+        return "from all"
 
     def replace_key(self) -> str:
         """No fault, but nobody may notice it. Within 10 min it happens once."""
@@ -155,6 +175,22 @@ class ClusterFaults:
             # a probe or an agent may have killed it meanwhile
             if os.path.exists(f"/proc/{pid}"):
                 os.kill(pid, signal.SIGCONT)
+
+    def _cut_off(self, pid: int, most_s: float) -> None:
+        """The network of a process. It stays that of its pod if a probe kills the process."""
+        with open(f"/proc/{pid}/ns/net") as network:
+
+            def nft(*words: str, rules: str = "") -> None:
+                inside = ("nsenter", f"--net=/proc/self/fd/{network.fileno()}", "nft", *words)
+                subprocess.run(
+                    inside, input=rules, text=True, check=True, pass_fds=[network.fileno()]
+                )
+
+            nft("-f", "-", rules=NO_NETWORK)
+            try:
+                time.sleep(self._chance.uniform(1, most_s))
+            finally:
+                nft("delete", "table", *TABLE.split())
 
     # --- nodes ------------------------------------------------------------------------------------
     def cut_node(self) -> str:
