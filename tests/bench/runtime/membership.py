@@ -4,25 +4,23 @@ torchft, NVRx and torchrun take their turn in each run.
 """
 
 import signal
-import statistics
 import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 from tests.bench.runtime import memory, peers
-from tests.bench.runtime.commits import lines, lost_samples
+from tests.bench.runtime.bare_transfer import bare_transfer
+from tests.bench.runtime.commits import lost_samples
 from tests.bench.runtime.membership_rows import rows
 from tests.bench.runtime.others import Nvrx, Torchft, Torchrun
 from tests.bench.runtime.ours import Ours
-from tests.bench.runtime.processes import EVENT_S, WORKERS, Job, TooLong
+from tests.bench.runtime.processes import TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
 # A younger generation is not watched for hangs: its ranks compile and read.
 WATCHED_S = 3.0
-# In each run, of the bare state.
-TRANSFERS = 5
 
 
 def ours(wanted: Collection[str], measured: Samples) -> None:
@@ -103,19 +101,6 @@ def torchrun(wanted: Collection[str], measured: Samples) -> None:
             measured.add("torchrun kill", back.first - began)
 
 
-def bare_transfer(measured: Samples) -> None:
-    """What growth cannot do without: the state moves from two ranks to two others."""
-    with Job() as job:
-        ranks = [
-            job.start(str(WORKERS / "transfer.py"), str(rank), str(TRANSFERS)) for rank in range(4)
-        ]
-        if any(rank.wait(EVENT_S) for rank in ranks):
-            raise TooLong(job.output())
-        seconds = [line["seconds"] for line in lines(job.folder, "events-0-*.jsonl")]
-    for name in seconds[0]:
-        measured.add(name, statistics.median(each[name] for each in seconds))
-
-
 def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]:
     """`runs` rounds of our job and each peer in turn.
 
@@ -136,7 +121,7 @@ def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]
         if run < torchrun_runs and set(wanted) - {"hang"}:
             turns.append(("torchrun", partial(torchrun, wanted, measured)))
         if "grow" in wanted:
-            turns.append(("bare transfer", partial(bare_transfer, measured)))
+            turns.append(("bare transfer", partial(bare_transfer, 1, measured)))
         for name, turn in turns:
             print(f"# run {run + 1}: {name}", file=sys.stderr, flush=True)
             try:

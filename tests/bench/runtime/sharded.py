@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection
 
 from tests.bench.runtime import memory
+from tests.bench.runtime.bare_transfer import bare_transfer
 from tests.bench.runtime.commits import lines
 from tests.bench.runtime.ours import Ours
 from tests.bench.runtime.processes import TooLong, until
@@ -43,6 +44,8 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
         print(f"# run {run + 1}: FSDP2", file=sys.stderr, flush=True)
         try:
             shrink_once(measured)
+            # each of the two ranks that leave has a quarter
+            bare_transfer(4, measured)
             measured.add("memcpy", memory.memcpy_bytes_s())
         except TooLong as error:
             print(f"# fsdp: {error}", file=sys.stderr)
@@ -83,5 +86,14 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             measured["dcp"],
             most,
             1 / 6,
+        ),
+        Row(
+            "fsdp",
+            "the same",
+            "the machine's floor",
+            "s",
+            measured["own"],
+            "the shards that leave, bare over gloo",
+            measured["gloo"],
         ),
     ]

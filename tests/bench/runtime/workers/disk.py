@@ -1,8 +1,9 @@
-"""Throughput of saving and loading, beside the bare disk and DCP, in turn.
+"""Throughput of saving and loading, beside the bare disk, DCP, and one core that hashes, in turn.
 
 `python disk.py TURNS`; a job of one process.
 """
 
+import hashlib
 import shutil
 import sys
 import time
@@ -77,6 +78,13 @@ def read_dcp(folder: Path) -> float:
     return time.perf_counter() - began
 
 
+def hash_all() -> float:
+    began = time.perf_counter()
+    for part in parts:
+        hashlib.sha256(part.numpy().data)
+    return time.perf_counter() - began
+
+
 def read_ours(folder: Path) -> float:
     drop_folder(folder)
     return read(folder)
@@ -95,7 +103,7 @@ for turn in range(int(sys.argv[1])):
     contenders = [*contenders[turn % 3 :], *contenders[: turn % 3]]
     write_s = {name: timed_write() for name, timed_write, _ in contenders}
     read_s = {name: timed_read() for name, _, timed_read in contenders}
-    log_event("disk", write=write_s, read=read_s)
+    log_event("disk", write=write_s, read=read_s, hash={"sha256": hash_all()})
     raw.unlink()
     shutil.rmtree(save)
     shutil.rmtree(theirs)

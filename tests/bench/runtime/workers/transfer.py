@@ -1,7 +1,8 @@
 """What it costs this machine to move the state of the job from two ranks to two others at once.
 
-`python transfer.py RANK ROUNDS`, four times. Nothing of elastic_runtime takes part. In turn: over
-gloo, and through shared memory, which is one copy into it and one out of it.
+`python transfer.py RANK ROUNDS SHARDS`, four times: each moves the state, or one of so many shards
+of it. Nothing of elastic_runtime takes part. In turn: over gloo, and through shared memory, which
+is one copy into it and one out of it.
 """
 
 import mmap
@@ -21,6 +22,7 @@ PAIRS = RANKS // 2
 COPIES = 3
 RANK = int(sys.argv[1])
 ROUNDS = int(sys.argv[2])
+SHARDS = int(sys.argv[3])
 IS_SOURCE = RANK < PAIRS
 PARTNER = (RANK + PAIRS) % RANKS
 
@@ -61,8 +63,8 @@ def shared_with_partner(state: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def main() -> None:
-    parameters = list(job.model().parameters())
-    state = [parameter.detach().clone() for _ in range(COPIES) for parameter in parameters]
+    shard = [p.detach()[: len(p) // SHARDS] for p in job.model().parameters()]
+    state = [tensor.clone() for _ in range(COPIES) for tensor in shard]
     dist.init_process_group(
         "gloo", init_method=f"file://{job.FOLDER}/meet", rank=RANK, world_size=RANKS
     )
