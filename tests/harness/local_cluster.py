@@ -45,6 +45,8 @@ class Cluster:
 
     kubeconfig: Path
     binary: Path
+    rest: float = 1.0
+    """Between two probes it waits at least so many times as long as one took."""
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         """What kubectl prints. Raises AssertionError with its error."""
@@ -60,7 +62,7 @@ class Cluster:
         """The first true result of `probe`; an AssertionError in it counts as false.
 
         Fails the test after `seconds`. Between two probes it waits twice as long as one took, at
-        most half a second, but never shorter than one took: most are a kubectl, which would take a
+        most half a second, but never shorter than `rest`: most are a kubectl, which would take a
         core from what it waits for.
         """
         end = time.monotonic() + seconds
@@ -75,7 +77,7 @@ class Cluster:
             if time.monotonic() > end:
                 pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
             took = time.monotonic() - began
-            time.sleep(max(took, min(0.5, max(POLL_INTERVAL_S, 2 * took))))
+            time.sleep(max(self.rest * took, min(0.5, max(POLL_INTERVAL_S, 2 * took))))
 
     @contextmanager
     def switched_off(self, name: str) -> Iterator[None]:

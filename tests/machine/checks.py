@@ -30,8 +30,8 @@ WAIT_S = 1800
 """Of the machine's own clock, for what takes seconds on a machine that is not emulated."""
 OWNER = ("vision", "claim")
 ELASTIC = "gpt"
-HALF = 4
-"""The accelerators of a node, and of each pod here: two pods have all."""
+REST = 9.0
+"""A kubectl takes the only core for a second or two."""
 # a step is long here
 GRACE = '{"spec": {"mode": "Enforce", "preemption": {"graceSeconds": 300}}}'
 
@@ -52,7 +52,7 @@ def make(target: str) -> None:
 
 def local_cluster() -> Cluster:
     paths = Paths(Path(CACHE))
-    return Cluster(paths.kubeconfig, paths.kubectl)
+    return Cluster(paths.kubeconfig, paths.kubectl, REST)
 
 
 def training() -> Training:
@@ -91,25 +91,47 @@ def check_controllers() -> str:
     return f"available: {', '.join(sorted(replicas))}"
 
 
+def allocation(team: str) -> Json:
+    """One accelerator, and one that may be borrowed: each worker imports torch."""
+    return {
+        "apiVersion": "cede.dev/v1alpha1",
+        "kind": "ComputeAllocation",
+        "metadata": {"name": team},
+        "spec": {
+            "quotas": [{"instanceType": "local-4gpu", "accelerators": 1}],
+            "sharing": {"strategy": "LendAndBorrow", "borrowLimitPercent": 100},
+        },
+    }
+
+
 def elastic_job() -> Json:
-    """The example with one pod or two, each on all accelerators of a node."""
+    """The example with one pod or two, which are on nodes of their own."""
     job: Json = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
     job["metadata"]["annotations"][names.SIZES] = "1-2"
     job["spec"] |= {"parallelism": 2, "completions": 2}
-    [container] = job["spec"]["template"]["spec"]["containers"]
-    container["resources"]["limits"] = {names.GPU: str(HALF)}
+    job["spec"]["template"]["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"batch.kubernetes.io/job-name": ELASTIC}},
+        }
+    ]
     return job
 
 
 def check_training() -> str:
     cluster = local_cluster()
-    for name in ("policy.yaml", "allocations.yaml"):
-        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
+    cluster.kubectl("apply", "-f", str(EXAMPLES / "policy.yaml"))
+    for team in (OWNER[0], RESEARCH):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(allocation(team)))
     cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", GRACE)
     teams = ("computeallocation/vision", "computeallocation/research")
     cluster.kubectl("wait", *teams, "--for=condition=Ready", f"--timeout={WAIT_S}s")
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(elastic_job()))
     cluster.until(training().trains_on(2), "the job to train on 2 pods", WAIT_S)
+    nodes = {pod["spec"]["nodeName"] for pod in training().pods()}
+    assert len(nodes) == 2, f"both pods are on {nodes}"
     return "an elastic job trains on 2 pods, one on each node"
 
 
@@ -127,7 +149,7 @@ def check_take_back() -> str:
     cluster = local_cluster()
     job = training()
     last = merged(job.steps())[-1].step
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper(*OWNER, HALF)))
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper(*OWNER, 1)))
     owner = Training(cluster, *OWNER)
     cluster.until(lambda: bool(owner.pods()), "the owner's pod to run", WAIT_S)
     cluster.until(job.trains_on(1, last), "the job to train on with 1 pod", WAIT_S)
