@@ -91,17 +91,24 @@ def check_controllers() -> str:
     return f"available: {', '.join(sorted(replicas))}"
 
 
-def allocation(team: str) -> Json:
-    """One accelerator, and one that may be borrowed: each worker imports torch."""
+def allocation(team: str, accelerators: int, strategy: str) -> Json:
     return {
         "apiVersion": "cede.dev/v1alpha1",
         "kind": "ComputeAllocation",
         "metadata": {"name": team},
         "spec": {
-            "quotas": [{"instanceType": "local-4gpu", "accelerators": 1}],
-            "sharing": {"strategy": "LendAndBorrow", "borrowLimitPercent": 100},
+            "quotas": [{"instanceType": "local-4gpu", "accelerators": accelerators}],
+            "sharing": {"strategy": strategy},
         },
     }
+
+
+ALLOCATIONS = (
+    allocation(OWNER[0], 1, "LendAndBorrow"),
+    allocation(RESEARCH, 1, "LendAndBorrow"),
+    allocation("others", 6, "DontLend"),
+)
+"""Each worker imports torch, so that two accelerators are traded, and not all eight."""
 
 
 def elastic_job() -> Json:
@@ -123,8 +130,8 @@ def elastic_job() -> Json:
 def check_training() -> str:
     cluster = local_cluster()
     cluster.kubectl("apply", "-f", str(EXAMPLES / "policy.yaml"))
-    for team in (OWNER[0], RESEARCH):
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(allocation(team)))
+    for team in ALLOCATIONS:
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(team))
     cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", GRACE)
     teams = ("computeallocation/vision", "computeallocation/research")
     cluster.kubectl("wait", *teams, "--for=condition=Ready", f"--timeout={WAIT_S}s")
