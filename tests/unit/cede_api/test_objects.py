@@ -69,12 +69,12 @@ def test_only_annotations_that_we_read_are_kept() -> None:
 
 def test_every_annotation_that_is_read_is_kept() -> None:
     reading = sources("cede", "ledger", "quota_controller", "scheduler", "whatif")
-    found = {
+    reads = {
         (name(path), *filter(None, match))
         for path in reading
         for match in READ.findall(path.read_text())
     }
-    read = {(path, getattr(names, text.removeprefix("names."), text)) for path, text in found}
+    read = {(path, getattr(names, text.removeprefix("names."), text)) for path, text in reads}
     assert len(read) > 30
     assert [(path, text) for path, text in sorted(read) if not text.startswith(OURS)] == []
 

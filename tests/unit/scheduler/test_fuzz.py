@@ -67,8 +67,8 @@ def marked(metadata: Meta, marks: Mapping[str, str]) -> Meta:
 
 
 @st.composite
-def hostile_jobs(draw: st.DrawFn, of: JobOf) -> Job:
-    job = of.job()
+def hostile_jobs(draw: st.DrawFn, origin: JobOf) -> Job:
+    job = origin.job()
     if draw(st.booleans()):
         mode = draw(st.sampled_from(["Indexed", "NonIndexed"]))
         spec = JobSpec(draw(COUNTS), draw(st.none() | COUNTS), draw(st.booleans()), mode)
@@ -78,8 +78,8 @@ def hostile_jobs(draw: st.DrawFn, of: JobOf) -> Job:
 
 
 @st.composite
-def hostile_workloads(draw: st.DrawFn, of: JobOf) -> Workload:
-    workload = of.workload()
+def hostile_workloads(draw: st.DrawFn, origin: JobOf) -> Workload:
+    workload = origin.workload()
     (pod_set,) = workload.spec.podSets
     template = replace(pod_set.template, metadata=Meta(annotations=draw(MARKS)))
     if draw(st.booleans()):
@@ -98,8 +98,8 @@ def hostile_workloads(draw: st.DrawFn, of: JobOf) -> Workload:
 
 
 @st.composite
-def hostile_pods(draw: st.DrawFn, of: JobOf) -> list[Pod]:
-    pods = of.pods_on_nodes()
+def hostile_pods(draw: st.DrawFn, origin: JobOf) -> list[Pod]:
+    pods = origin.pods_on_nodes()
     return [replace(pod, metadata=marked(pod.metadata, draw(MARKS))) for pod in pods]
 
 
@@ -112,14 +112,17 @@ def hostile_servers(draw: st.DrawFn) -> Deployment:
 
 @st.composite
 def hostile_clusters(draw: st.DrawFn) -> RawObjects:
-    jobs = draw(st.lists(JOBS, max_size=4, unique_by=lambda of: of.uid))
+    jobs = draw(st.lists(JOBS, max_size=4, unique_by=lambda origin: origin.uid))
     return replace(
         BASE,
-        jobs=[*BASE.jobs, *(draw(hostile_jobs(of)) for of in jobs)],
-        workloads=[*BASE.workloads, *(draw(hostile_workloads(of)) for of in jobs)],
-        pods=[*BASE.pods, *(pod for of in jobs for pod in draw(hostile_pods(of)))],
+        jobs=[*BASE.jobs, *(draw(hostile_jobs(origin)) for origin in jobs)],
+        workloads=[*BASE.workloads, *(draw(hostile_workloads(origin)) for origin in jobs)],
+        pods=[*BASE.pods, *(pod for origin in jobs for pod in draw(hostile_pods(origin)))],
         deployments=draw(st.lists(hostile_servers(), max_size=1)),
-        statuses={**BASE.statuses, **{of.uid: of.status() for of in jobs if of.nodes}},
+        statuses={
+            **BASE.statuses,
+            **{origin.uid: origin.status() for origin in jobs if origin.nodes},
+        },
     )
 
 
