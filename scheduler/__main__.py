@@ -31,6 +31,8 @@ from scheduler.snapshot import snapshot
 STDOUT = "/dev/stdout"
 LEADERSHIP = service.Leadership(
     names.SCHEDULER_LEASE,
+    # A pass may wait for requests of up to 30 s. By default Kueue preempts after 120 s: before, the
+    # other replica has time for a pass.
     stalled_after_s=60.0,
     # A standby leads 4.8 s after a crash at the latest. The leader writes its Lease 1.5 times a
     # second, and a standby reads it as often.

@@ -3,6 +3,7 @@ predicted: the first that has room is as good as any."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from cede.api import names
 from cede.api.kueue import Pod, PodSet, PodStatus, Workload
@@ -16,6 +17,9 @@ from whatif.world import World
 ADDRESS = "0.0.0.0"  # noqa: S104
 """Of a pod that does not exist: nothing is sent to it."""
 RUNNING = PodStatus("Running", ADDRESS, (Condition(names.READY, "True"),))
+MAX_PODS = 150_000
+"""As many as Kubernetes supports in one cluster. Pods that request nothing always find
+room."""
 UNPLACED = PodStatus("Pending", "", (Condition(names.POD_SCHEDULED, "False", "Unschedulable"),))
 
 
@@ -40,11 +44,12 @@ class Rooms:
 
 
 def make_pods(world: World, workload: Workload) -> int:
-    """Makes the pods that the Workload has quota for and that do not exist. Returns how many of its
-    pods find no node."""
+    """Makes the pods that the Workload has quota for and that do not exist, up to MAX_PODS in the
+    cluster. Returns how many of its pods find no node."""
     rooms = Rooms(world.snapshot().nodes)
     existing = {pod.metadata.labels.get(names.POD_INDEX, "") for pod in world.pods_of(workload)}
-    for pod in _missing(workload, existing):
+    left = max(0, MAX_PODS - sum(1 for _ in world.pods))
+    for pod in islice(_missing(workload, existing), left):
         world.put_pod(_placed(pod, workload, rooms, world))
     return world.note_pods(workload, "WaitForStart")
 

@@ -6,6 +6,8 @@ _DURATION = re.compile(r"(\d+)([smh])")
 _ADMITTED = re.compile(r"[1-9]\d{0,6}[smh]")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_SHOWN = 40
+_MAX_NUMBER = 1e9
+"""No larger number counts: a sum with it is no whole number any more, or infinite."""
 
 
 def parse(text: str) -> int:
@@ -26,7 +28,7 @@ def parse_or_zero(text: str) -> float:
     length is accepted, also 0.
     """
     match = _DURATION.fullmatch(text.strip())
-    return float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    return min(float(match[1]), _MAX_NUMBER) * _SECONDS[match[2]] if match else 0.0
 
 
 def describe(seconds: float) -> str:

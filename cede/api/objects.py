@@ -48,6 +48,10 @@ class OwnerReference:
     controller: bool = False
 
 
+OURS = ("cede.dev/", "kueue.x-k8s.io/")
+"""How the names of the annotations begin that we read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Meta:
     """The metadata that we read. The fields have their names in the API."""
@@ -64,6 +68,13 @@ class Meta:
     annotations: dict[str, str] = field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
     ownerReferences: tuple[OwnerReference, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Of the annotations, only those that we read are kept: others may be large, such as
+        kubectl's copy of the whole object."""
+        kept = {name: text for name, text in self.annotations.items() if name.startswith(OURS)}
+        if len(kept) < len(self.annotations):
+            object.__setattr__(self, "annotations", kept)
 
     @property
     def key(self) -> Key:

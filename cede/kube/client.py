@@ -18,9 +18,9 @@ from cede.kube import decoding
 from cede.kube.decoding import WatchEvent, decoder
 from cede.kube.encoding import APPLY_PATCH, patch_type, selectors, with_type
 from cede.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
+from cede.kube.long_responses import Pages, PageTooLarge, read_lines
 
 P = TypeVar("P")
-PAGE_SIZE = 500
 REQUEST_S = 30.0
 # Without `total`, which may swallow a cancellation that comes in the same moment (aiohttp issue
 # 5979): asyncio.timeout does not.
@@ -108,9 +108,15 @@ class HttpClient:
         """
         decode = decoder(cls, kind.kind)
         objects = list[P]()
-        query = {"limit": str(PAGE_SIZE)} | selectors(labels, fields)
+        path = kind.path(namespace=namespace)
+        query = selectors(labels, fields)
+        pages = Pages()
         while True:
-            content = await self._send("GET", kind.path(namespace=namespace), query)
+            query["limit"] = str(pages.limit)
+            try:
+                content = await self._send("GET", path, query, read=pages.read)
+            except PageTooLarge:
+                continue
             page, version, next_page = decoding.page(content, decode, unreadable)
             objects += page
             if not next_page:
@@ -133,11 +139,7 @@ class HttpClient:
         With `initial`, first all present objects, and then a bookmark with `initial_end`.
         """
         duration_s = random.randint(WATCH_DURATION_S, 2 * WATCH_DURATION_S)  # noqa: S311
-        query = {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(duration_s),
-        }
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(duration_s)}
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         else:
@@ -148,9 +150,8 @@ class HttpClient:
         async with self._request("GET", path, query, WATCH_TIMEOUT) as response:
             if response.status >= 300:
                 raise await self._refusal(response)
-            async for line in response.content:
-                if line.strip():
-                    yield decoding.event(line, decode)
+            async for line in read_lines(response):
+                yield decoding.event(line, decode)
 
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P:
         return decoder(cls, kind.kind)(await self._send("GET", kind.path(key)))
@@ -224,21 +225,20 @@ class HttpClient:
         query: dict[str, str] | None = None,
         body: bytes | None = None,
         media: str = "",
+        read: Callable[[aiohttp.ClientResponse], Awaitable[bytes]] = aiohttp.ClientResponse.read,
     ) -> bytes:
+        async def send() -> bytes:
+            headers = {"Content-Type": media} if media else {}
+            async with self._request(method, path, query, headers=headers, data=body) as response:
+                if response.status >= 300:
+                    raise await self._refusal(response)
+                return await read(response)
+
         try:
-            return await self._send_once(method, path, query, body, media)
+            return await send()
         except Unauthorized:
             # the credentials have been read again
-            return await self._send_once(method, path, query, body, media)
-
-    async def _send_once(
-        self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, media: str
-    ) -> bytes:
-        headers = {"Content-Type": media} if media else {}
-        async with self._request(method, path, query, headers=headers, data=body) as response:
-            if response.status >= 300:
-                raise await self._refusal(response)
-            return await response.read()
+            return await send()
 
     @asynccontextmanager
     async def _request(

@@ -17,8 +17,8 @@ from cede.api import names
 from cede.api.objects import Json
 from cede.kube.client import REQUEST_TIMEOUT, HttpClient
 
-# bytes; with aiohttp's default, a watch fails on a line above 128 KiB
-MAX_LINE_BYTES = 1 << 21
+# of a connection; reading pauses above the double
+READ_BUFFER_BYTES = 1 << 21
 DEFAULT_NAMESPACE = "default"
 
 
@@ -52,7 +52,7 @@ def open_session(
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=100, ssl=tls, socket_factory=_socket_with_keepalive),
         cookie_jar=cookie_jar,
-        read_bufsize=MAX_LINE_BYTES,
+        read_bufsize=READ_BUFFER_BYTES,
         timeout=REQUEST_TIMEOUT,
         proxy=configuration.proxy,
     )

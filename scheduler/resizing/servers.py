@@ -4,10 +4,10 @@ A new replica is a pending pod, and Kueue admits it like any other. So replicas 
 quota, and into what the team owns: there a pending pod claims.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 
 from cede.api.policy import PolicySpec
-from cede.api.resources import Quota
 from scheduler.quota.cohort import CohortQuota
 from scheduler.resizing.growth import (
     Place,
@@ -108,6 +108,8 @@ def _largest(snapshot: Snapshot, placement: Placement, server: Server, *, claims
 
 def _owned(quota: CohortQuota, pod: AdmittedWorkload, missing: int) -> int:
     """How many more such replicas are within the team's own quota."""
-    counts = range(1, missing + 1)
-    requests: list[Quota] = [pod.quota_for(pod.size * count) for count in counts]
-    return sum(quota.owns_with(pod.queue, request) for request in requests)
+
+    def exceeds(count: int) -> bool:
+        return not quota.owns_with(pod.queue, pod.quota_for(pod.size * count))
+
+    return bisect_left(range(1, missing + 1), True, key=exceeds)

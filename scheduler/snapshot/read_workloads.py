@@ -173,11 +173,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=unix_or_zero(notes.get(names.SHRUNK_AT, "")),
         addresses=pods.addresses,
-        missing_pods=tuple(
-            index
-            for index in range(size)
-            if index not in pods.ready_indexes | pods.completed_indexes
-        ),
+        missing_pods=_missing(size, pods) if sizes_of_job else (),
         completed=pods.completed_indexes,
         unplaced_pods=pods.unplaced,
         absent_pods=max(0, size - job.status.active - job.status.succeeded),
@@ -185,6 +181,13 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),
         save=save_request.read(notes),
     )
+
+
+def _missing(size: int, pods: JobPods) -> tuple[int, ...]:
+    """Of the indexes that an elastic job may have. A Job that passed without the webhook may state
+    any size."""
+    present = pods.ready_indexes | pods.completed_indexes
+    return tuple(index for index in range(min(size, sizes.MAX_SIZE)) if index not in present)
 
 
 def _has_an_index_for_each_pod(job: Job) -> bool:

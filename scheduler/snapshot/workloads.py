@@ -151,7 +151,7 @@ class AdmittedWorkload:
     unready_since: float = 0.0
     # True if they all were ready before
     is_recovering: bool = False
-    # ascending indexes of the pods of its size that are not ready; empty for other kinds
+    # ascending indexes of the pods of its size that are not ready; empty if it is not elastic
     missing_pods: tuple[int, ...] = ()
     # pods that had quota and have ended, as Kueue counts them (reclaimablePods)
     ended_pods: int = 0

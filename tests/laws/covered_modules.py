@@ -227,6 +227,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/scheduler/simulate/test_cluster.py",
         "records that the cluster fills",
     ),
+    "cede/kube/long_responses.py": (
+        "tests/unit/cede_kube/test_client.py",
+        "pages of large objects are read there, and long lines in test_client_watches.py",
+    ),
     "cede/kube/failures.py": (
         "tests/unit/cede_cli/commands/test_connection.py",
         "every refusal of the API server is met there by a command",

@@ -32,6 +32,10 @@ def test_only_admission_refuses_zero_and_unusual_numbers(text: str, seconds: flo
     assert parse_or_zero(text) == seconds
 
 
+def test_an_endless_number_is_a_long_but_finite_time() -> None:
+    assert parse_or_zero("9" * 5000 + "h") == parse_or_zero("9" * 400 + "h") == 3600e9
+
+
 def test_a_long_text_is_cut_short_in_the_message() -> None:
     with pytest.raises(ValueError, match=r"^'9{20}…' is not a duration"):
         parse("9" * 5000 + "s")

@@ -1,13 +1,18 @@
-"""Paths, times and conditions of API objects."""
+"""Paths, metadata, times and conditions of API objects."""
 
+import re
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cede.api import names
 from cede.api.objects import (
     CLUSTER_QUEUES,
     JOBS,
     NODES,
+    OURS,
     PODS,
     Condition,
     Json,
@@ -19,7 +24,13 @@ from cede.api.objects import (
     set_condition,
     unix,
 )
+from tests.laws.sources import name, sources
 
+NAME = r"(names\.\w+|\"[^\"]+\")"
+READ = re.compile(
+    rf"\b(?:annotations|notes)(?:\.get\(|\[)\s*{NAME}|{NAME} (?:not )?in [\w.]*annotations\b"
+)
+"""A read of an annotation, and its name."""
 TIMES = st.integers(min_value=0, max_value=4_000_000_000)
 
 
@@ -46,6 +57,26 @@ def test_path_of_a_collection() -> None:
 
 def test_api_version_of_the_core_group_has_no_group() -> None:
     assert (PODS.api_version, JOBS.api_version) == ("v1", "batch/v1")
+
+
+def test_only_annotations_that_we_read_are_kept() -> None:
+    """kubectl keeps a copy of each object in one, of up to 256 KiB."""
+    ours = {names.SIZES: "2-8", names.ELASTIC_JOB: "true"}
+    copy = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    metadata = msgspec.convert({"name": "gpt", "annotations": copy | ours}, Meta)
+    assert metadata == Meta("gpt", annotations=ours)
+
+
+def test_every_annotation_that_is_read_is_kept() -> None:
+    reading = sources("cede", "ledger", "quota_controller", "scheduler", "whatif")
+    reads = {
+        (name(path), *filter(None, match))
+        for path in reading
+        for match in READ.findall(path.read_text())
+    }
+    read = {(path, getattr(names, text.removeprefix("names."), text)) for path, text in reads}
+    assert len(read) > 30
+    assert [(path, text) for path, text in sorted(read) if not text.startswith(OURS)] == []
 
 
 @given(TIMES)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Projection
+from cede.kube import long_responses
 from cede.kube.cache import Backoff, Cache
 from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
 from tests.fakes.api_server import ApiServer
@@ -67,6 +68,13 @@ async def test_a_failed_watch_is_retried_after_growing_delays(
         await run.until(lambda: run.cache.get(("a", "new")) is not None)
         assert run.requests == (lists, watches)
         assert_backed_off(run.backoff.delays, FAILURES)
+
+
+async def test_a_list_replaces_an_event_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_responses, "MAX_LINE_BYTES", 1000)
+    async with running(sends(b"x" * 1001)) as run:
+        while run.requests != (2, 2):  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 async def test_a_connection_dropped_before_the_response_is_retried() -> None:

@@ -105,6 +105,13 @@ async def test_an_object_may_have_one_and_a_half_megabytes(
     assert await first_events(client, JOBS, 1, version="1") == [("ADDED", "big")]
 
 
+async def test_each_of_its_characters_may_take_six_bytes(server: ApiServer, client: Client) -> None:
+    """An API server writes `<` as `\\u003c`."""
+    line = watch_line("ADDED", job("big") | {"data": "<" * 1_400_000}).replace(b"<", rb"\u003c")
+    server.script("WATCH", JOBS.path(), sends(line))
+    assert await first_events(client, JOBS, 1) == [("ADDED", "big")]
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -129,7 +136,7 @@ async def test_an_object_may_have_one_and_a_half_megabytes(
         ),
         pytest.param(sends(b'{"type":"ADDED","obj\n'), Unreachable, id="half an event"),
         pytest.param(sends(b"<html>\n"), Unreachable, id="the page of a proxy"),
-        pytest.param(sends(b"x" * (5 << 20)), Unreachable, id="a line without end"),
+        pytest.param(sends(b"x" * (17 << 20)), Gone, id="a line without end"),
     ],
 )
 async def test_a_broken_watch_raises_what_broke_it(

@@ -1,11 +1,13 @@
-"""The command line: a dump of what the scheduler observes explains its plan anywhere."""
+"""The command line: a dump of what the scheduler observes explains its plan anywhere. How it
+leads."""
 
 from pathlib import Path
 
 import pytest
 
-from cede.api.policy import PolicySpec
-from scheduler.__main__ import dump, explain, read_flags
+from cede.api.policy import PolicySpec, Preemption
+from cede.kube.client import REQUEST_S
+from scheduler.__main__ import LEADERSHIP, dump, explain, read_flags
 from scheduler.snapshot.snapshot import RawObjects
 from scheduler.snapshot_dump import write
 from tests.fakes.api_server import ApiServer
@@ -47,3 +49,8 @@ def test_a_plan_without_actions_is_explained_too(
 def test_the_flags_of_a_dump() -> None:
     flags = read_flags(["--dump", "-", "--identity", "s-1"])
     assert (flags.dump, flags.snapshot, flags.service.identity) == ("-", "", "s-1")
+
+
+def test_a_stalled_leader_is_replaced_after_a_slow_request_and_before_kueue_preempts() -> None:
+    limit_s = LEADERSHIP.stalled_after_s
+    assert 2 * REQUEST_S <= limit_s <= Preemption().watchdogSeconds / 2

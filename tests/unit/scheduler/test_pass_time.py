@@ -1,8 +1,11 @@
 """What users write makes no pass long: a leader whose passes are long loses its lease."""
 
 import time
+from dataclasses import replace
 
 from scheduler.plan import plan
+from scheduler.snapshot.snapshot import Memory, take
+from tests.builders.pictures import ClusterOf, JobOf
 from tests.builders.plans import POLICY
 from tests.builders.scheduler import NOW, admitted, runtime_status, snapshot
 
@@ -21,3 +24,17 @@ def test_jobs_of_thousands_of_sizes_do_not_slow_a_pass() -> None:
     began = time.thread_time()
     plan(current, POLICY, NOW)
     assert time.thread_time() - began < PASS_S
+
+
+def test_a_pod_of_a_job_of_thousands_does_not_slow_a_pass() -> None:
+    """All of them are read again when one of them changes."""
+    gpt = JobOf("research", "gpt", len(SIZES), ["n1"] * len(SIZES), "1-4096")
+    objects = ClusterOf([gpt]).objects()
+    memory = Memory()
+    take(objects, memory)
+    pods = list(objects.pods)
+    pods[7] = replace(pods[7], metadata=replace(pods[7].metadata, resourceVersion="2"))
+    began = time.thread_time()
+    current = take(replace(objects, pods=pods), memory)
+    assert time.thread_time() - began < PASS_S
+    assert current.elastic[0].ready_pods == len(SIZES)

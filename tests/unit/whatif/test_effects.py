@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
 from cede.api import names
 from cede.api.cession import Cession
@@ -11,10 +12,22 @@ from cede.api.kueue import Pod, Workload
 from cede.api.objects import Json, Meta
 from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.surplus import Base
-from scheduler.snapshot.snapshot import RawObjects
-from tests.builders.pictures import NOW, ClusterOf, JobOf, allocation, manifest, node, pod_spec
+from scheduler.snapshot.snapshot import Memory, RawObjects
+from tests.builders.pictures import (
+    NOW,
+    ClusterOf,
+    JobOf,
+    allocation,
+    manifest,
+    node,
+    pod_spec,
+    policy,
+)
+from whatif import placing
 from whatif.answer import Answer
+from whatif.placing import make_pods
 from whatif.questions import Picture, ask_drain, ask_submit
+from whatif.world import World
 
 ON_BOTH = ["n1"] * 4 + ["n2"] * 4
 GPT = JobOf("research", "gpt", 8, ON_BOTH, sizes="2-8")
@@ -216,3 +229,14 @@ def test_what_daemons_request_of_a_node_is_in_no_quota() -> None:
     answer = ask_drain(picture, ["n1"])
     assert (answer.changes, answer.notes) == ((), ())
     assert picture.quota.plan.capacities["a100"].healthy[names.GPU] < 8
+
+
+def test_pods_that_request_nothing_are_made_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placing, "MAX_PODS", 20)
+    endless = JobOf("research", "endless", 2_000_000_000, ["n1"] * 4)
+    objects = ClusterOf([endless]).objects()
+    world = World(objects, policy().spec, NOW, Memory())
+    make_pods(world, endless.workload())
+    assert len(list(world.pods)) == 20

@@ -11,6 +11,7 @@ from cede.api.policy import PolicySpec, Preemption
 from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import CessionReason
 from scheduler.actions import AmendCession
+from scheduler.cession import opening
 from scheduler.cession.opening import MAX_ROUNDS, Claims, Decision, amend, decide
 from scheduler.faults import Faults
 from scheduler.preemption.preemption_plan import PreemptionPlan, Target
@@ -61,6 +62,18 @@ def test_one_preemptor_opens_a_cession_in_a_pass() -> None:
     (decision,) = decisions(two_claims())
     assert decision.opened
     assert decision.opened.cession.spec.preemptor.job == "claim"
+
+
+def test_a_preemptor_of_more_targets_than_one_cession_holds_stays_pending_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "MAX_TARGETS", 1)
+    jobs = [admitted(f"small-{number}", size=2, allowed_sizes=()) for number in range(4)]
+    (decision,) = decisions(snapshot(admitted=jobs, pending=[pending()]))
+    assert not decision.opened
+    assert decision.why.endswith(
+        "stays pending: 2 jobs would have to release capacity, more than the 1 of one Cession"
+    )
 
 
 def test_a_preemptor_whose_cession_ends_in_this_pass_is_examined_in_the_next() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cede.api import names
+from cede.api import names, sizes
 from cede.api.kueue import Job, JobSpec, JobStatus, PodSet
 from cede.api.objects import Condition, Meta, unix
 from cede.api.pod_templates import PodTemplate
@@ -180,6 +180,15 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
     pods = JobPods(ready_indexes=frozenset({2}), completed_indexes=frozenset({0}))
     finishes = read_admitted(misses, job(4), pods)
     assert (finishes.missing_pods, finishes.completed) == ((1, 3), frozenset({0}))
+
+
+def test_a_size_that_nobody_limits_takes_neither_time_nor_memory() -> None:
+    """Kueue admits any number of pods that request nothing."""
+    billions = workload("a", 2_000_000_000, assigned=2_000_000_000)
+    plain = read_admitted(billions, job(2_000_000_000, {names.SIZES: ""}), JobPods())
+    assert (plain.size, plain.missing_pods) == (2_000_000_000, ())
+    elastic = read_admitted(billions, job(2_000_000_000), JobPods(ready_indexes=frozenset({0})))
+    assert elastic.missing_pods == tuple(range(1, sizes.MAX_SIZE))
 
 
 # --- pending --------------------------------------------------------------------------------------
