@@ -27,12 +27,6 @@ def obj(api_version: str, kind: str, name: str, namespace: str = "", **fields: A
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
-def namespace(name: str, **labels: str) -> Json:
-    made = obj("v1", "Namespace", name)
-    made["metadata"]["labels"] = {"kubernetes.io/metadata.name": name} | labels
-    return made
-
-
 # --- Secrets --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("user", "name", "where", "type_", "refused"),
@@ -88,47 +82,6 @@ def test_the_quota_controller_limits_no_objects_in_namespaces_of_the_cluster(
 
     assert judge(quota(where), QUOTA_CONTROLLER)
     assert judge(quota("vision"), QUOTA_CONTROLLER) == []
-
-
-OURS = {names.TEAM: "vision", names.ALLOCATION: "vision"}
-CREATED = OURS | {names.MANAGED_BY: names.MANAGED_BY_CEDE}
-ENFORCE = names.POD_SECURITY_ENFORCE
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "refused"),
-    [
-        pytest.param(None, CREATED | {ENFORCE: "baseline"}, False, id="created"),
-        pytest.param({"a": "b"}, {"a": "b"} | OURS, False, id="adopted"),
-        pytest.param(CREATED, {names.MANAGED_BY: "cede"}, False, id="abandoned"),
-        pytest.param(
-            CREATED | {ENFORCE: "baseline"},
-            CREATED | {ENFORCE: "privileged"},
-            False,
-            id="the policy's level",
-        ),
-        pytest.param(OURS, CREATED | {ENFORCE: "baseline"}, False, id="not adopted any more"),
-        pytest.param({ENFORCE: "restricted"}, OURS | {ENFORCE: "privileged"}, True, id="lowered"),
-        pytest.param({ENFORCE: "restricted"}, OURS, True, id="its pod security removed"),
-        pytest.param({"a": "b"}, {"a": "c"}, True, id="a foreign label changed"),
-        pytest.param({"a": "b"}, {}, True, id="a foreign label removed"),
-        pytest.param({}, OURS | {"a": "b"}, False, id="a webhook of another adds a label"),
-        pytest.param({}, {"cede.dev/x": "b"}, True, id="a label of Cede that is not its own"),
-        pytest.param(
-            {}, {"pod-security.kubernetes.io/enforce-version": "v1.0"}, True, id="an old standard"
-        ),
-    ],
-)
-def test_the_quota_controller_changes_its_own_labels_of_namespaces_only(
-    judge: Judge, before: dict[str, str] | None, after: dict[str, str], refused: bool
-) -> None:
-    old = None if before is None else namespace("vision", **before)
-    assert bool(judge(namespace("vision", **after), QUOTA_CONTROLLER, old=old)) is refused
-
-
-@pytest.mark.parametrize("name", RESERVED)
-def test_a_namespace_of_the_cluster_never_becomes_a_teams(judge: Judge, name: str) -> None:
-    assert judge(namespace(name, **OURS), QUOTA_CONTROLLER, old=namespace(name))
 
 
 def test_the_quota_controller_changes_no_allocation(judge: Judge) -> None:
