@@ -7,7 +7,6 @@ import pytest
 from cede.api import names
 from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Json, Kind
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY
-from tests.builders.jobs import elastic_job, running_job
 from tests.harness.admission import Judge
 
 pytestmark = pytest.mark.slow
@@ -94,35 +93,6 @@ def test_the_quota_controller_changes_no_allocation(judge: Judge) -> None:
 
 
 # --- the scheduler --------------------------------------------------------------------------------
-def test_the_scheduler_resizes_and_changes_nothing_else_of_a_job(judge: Judge) -> None:
-    old = running_job(elastic_job(), 4)
-    new = running_job(elastic_job(), 2)
-    new["metadata"]["annotations"] = {**new["metadata"]["annotations"], names.SHRUNK_AT: "now"}
-    assert judge(new, SCHEDULER, old=old) == []
-    assert judge(new, SCHEDULER, old=old, labels={}), "not in a namespace of no team"
-    for path, value in (("ownerReferences", [{"uid": "1"}]), ("finalizers", ["x/y"])):
-        changed = running_job(elastic_job(), 2)
-        changed["metadata"][path] = value
-        assert judge(changed, SCHEDULER, old=old)
-    changed = running_job(elastic_job(), 2)
-    changed["spec"]["template"]["spec"]["hostPID"] = True
-    assert judge(changed, SCHEDULER, old=old)
-
-
-def test_the_scheduler_opens_no_queue_to_others(judge: Judge) -> None:
-    def queue(**spec: Any) -> Json:
-        return obj("kueue.x-k8s.io/v1beta2", "ClusterQueue", "vision", spec=spec)
-
-    never = {"withinClusterQueue": "Never"}
-    old = queue(queueingStrategy="BestEffortFIFO", preemption=never, namespaceSelector={})
-    strict = queue(queueingStrategy="StrictFIFO", preemption=never, namespaceSelector={})
-    assert judge(strict, SCHEDULER, old=old) == []
-    opened = queue(preemption={"withinClusterQueue": "LowerPriority"}, namespaceSelector={})
-    assert judge(opened, SCHEDULER, old=old)
-    selector = {"matchLabels": {"a": "b"}}
-    assert judge(queue(preemption=never, namespaceSelector=selector), SCHEDULER, old=old)
-
-
 DEPLOYMENT = ("apps/v1", "Deployment", "chat", "vision")
 
 

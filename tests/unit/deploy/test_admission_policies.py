@@ -34,7 +34,7 @@ def documents(kind: str) -> list[Json]:
 
 def policies() -> list[Json]:
     made = documents(VALIDATING)
-    assert len(made) == 18
+    assert len(made) == 19
     return made
 
 
