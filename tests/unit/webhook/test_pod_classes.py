@@ -12,7 +12,7 @@ from webhook.rules import complaints
 
 CRITICAL = "system-cluster-critical"
 FIELD = {"priorityClassName": CRITICAL}
-EVERY_KIND = jobs_of_every_kind(pod_spec(**FIELD))
+EVERY_KIND = jobs_of_every_kind(pod_spec(priorityClassName=CRITICAL))
 SPARK_PARTS: dict[str, Json] = {
     "spec.driver": {"driver": FIELD},
     "spec.executor": {"executor": FIELD},
