@@ -84,7 +84,7 @@ class CertificateKeeper:
         annotations = (secret or {}).get("metadata", {}).get("annotations") or {}
         step, why = next_step(
             stored,
-            not any(list(_corrections(found, bundle)) for found in self._configurations()),
+            not any(list(_corrections(item, bundle)) for item in self._configurations()),
             now,
             installed=all(self._configurations()),
             new_ca_is_wanted=NEW_CA in annotations,

@@ -176,7 +176,7 @@ async def test_a_webhook_that_a_second_installation_took_is_taken_back(with_bund
                 server.put(kind, configuration)
             await settle(server, keeper)
             after = [server.get(kind, CONFIGURATION_KEY) or {} for kind in CONFIGURATION_KINDS]
-    assert [found["webhooks"] for found in after] == [found["webhooks"] for found in before]
+    assert [item["webhooks"] for item in after] == [item["webhooks"] for item in before]
 
 
 async def test_a_broken_secret_is_restored_while_the_old_certificate_is_served() -> None:
