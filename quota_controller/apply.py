@@ -237,8 +237,7 @@ class Applier:
         self.unseen_writes.pop((kind, key), None)
 
     async def _abandon(self, key: Key, uid: str) -> None:
-        """Removes what is ours from a namespace, except the label of the manager that created
-        it."""
+        """Removes what is ours from a namespace, except that and for whom Cede created it."""
         log.info("abandon namespace", extra={"namespace": key[1]})
         metadata: Json = {
             "uid": uid,

@@ -15,6 +15,7 @@ DEPLOYMENT = ("apps", "Deployment")
 STATEFUL_SET = ("apps", "StatefulSet")
 LEADER_WORKER_SET = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 APP_WRAPPER = ("workload.codeflare.dev", "AppWrapper")
+SPARK_APPLICATION = ("sparkoperator.k8s.io", "SparkApplication")
 JOBS = frozenset(
     {
         JOB,
@@ -30,7 +31,7 @@ JOBS = frozenset(
         ("ray.io", "RayCluster"),
         ("ray.io", "RayService"),
         APP_WRAPPER,
-        ("sparkoperator.k8s.io", "SparkApplication"),
+        SPARK_APPLICATION,
     }
 )
 """(group, kind) of objects that Kueue queues as a whole. An object that one of these owns is queued
@@ -69,13 +70,17 @@ def get_pod_templates(job: Json) -> Iterator[PodTemplate]:
 
 
 def _wrapped_templates(spec: Json) -> Iterator[PodTemplate]:
-    """The templates of an AppWrapper's components; one inside another is ignored."""
+    for path, wrapped in _wrapped_objects(spec):
+        for inner_path, template in get_pod_templates(wrapped):
+            yield f"{path}.{inner_path}", template
+
+
+def _wrapped_objects(spec: Json) -> Iterator[tuple[str, Json]]:
+    """(field path, object) of an AppWrapper's components; one inside another is ignored."""
     for i, component in enumerate(get_list(spec, "components")):
         wrapped = get_dict(component, "template")
-        if get_group_kind(wrapped) == APP_WRAPPER:
-            continue
-        for path, template in get_pod_templates(wrapped):
-            yield f"spec.components[{i}].template.{path}", template
+        if get_group_kind(wrapped) != APP_WRAPPER:
+            yield f"spec.components[{i}].template", wrapped
 
 
 def _spec_templates(spec: Json) -> Iterator[PodTemplate]:
@@ -111,6 +116,29 @@ def _ray_templates(path: str, cluster: Json) -> Iterator[PodTemplate]:
 def _template_at(path: str, value: object, *keys: str) -> Iterator[PodTemplate]:
     if template := get_dict(value, *keys):
         yield ".".join((path, *keys)), template
+
+
+# --- PriorityClasses ------------------------------------------------------------------------------
+def get_pod_classes(job: Json) -> Iterator[tuple[str, str]]:
+    """(field path, name) of each PriorityClass that the object names for its pods."""
+    for path, template in get_pod_templates(job):
+        yield from _class_at(f"{path}.spec".removeprefix("."), template, "spec")
+    spec = get_dict(job, "spec")
+    if get_group_kind(job) == SPARK_APPLICATION:
+        # its pods have no whole templates
+        for role in ("driver", "executor"):
+            yield from _class_at(f"spec.{role}", spec, role)
+            yield from _class_at(f"spec.{role}.template.spec", spec, role, "template", "spec")
+        yield from _class_at("spec.batchSchedulerOptions", spec, "batchSchedulerOptions")
+    if get_group_kind(job) == APP_WRAPPER:
+        for path, wrapped in _wrapped_objects(spec):
+            if get_group_kind(wrapped) == SPARK_APPLICATION:
+                yield from ((f"{path}.{inner}", name) for inner, name in get_pod_classes(wrapped))
+
+
+def _class_at(path: str, value: Json, *keys: str) -> Iterator[tuple[str, str]]:
+    if name := get_dict(value, *keys).get("priorityClassName"):
+        yield f"{path}.priorityClassName", str(name)
 
 
 # --- labels ---------------------------------------------------------------------------------------

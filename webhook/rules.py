@@ -21,7 +21,7 @@ from webhook.kinds import (
     JOB_SET,
     TRAIN_JOB,
     get_label_by_path,
-    get_pod_templates,
+    get_pod_classes,
     is_controlled_pod,
     is_controller_forged,
     is_in_scope,
@@ -128,11 +128,9 @@ def _raised_class_complaints(job: Json, old: Json, team: Team) -> Iterator[str]:
 
 def _pod_priority_complaints(job: Json, team: Team) -> Iterator[str]:
     """The Kubernetes scheduler preempts pods of other teams by these classes, past every quota."""
-    for path, template in get_pod_templates(job):
-        name = str(get_dict(template, "spec").get("priorityClassName", ""))
-        if not name or name in team.pod_classes:
+    for field_path, name in get_pod_classes(job):
+        if name in team.pod_classes:
             continue
-        field_path = f"{path}.spec.priorityClassName".removeprefix(".")
         allowed = sorted(team.pod_classes)
         cure = f"use {_join_with_or(allowed)}, or remove it" if allowed else "remove it"
         yield (

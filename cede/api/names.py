@@ -28,14 +28,18 @@ CONTROLLERS = "cede.dev/controllers"
 """Annotation of a team's Namespace: the namespaces of the controllers that may name owners,
 separated by commas.
 
-The quota_controller writes it. The policies cede-accelerators, cede-deletions and cede-jobs read
-it.
+The quota_controller writes it. Admission policies read it.
 """
 PRIORITY_CLASSES = "cede.dev/priority-classes"
 """Annotation of a team's Namespace: the priority classes of its jobs, separated by commas; left out
 while the policy has no classes.
 
 The quota_controller writes it. The policy cede-jobs reads it.
+"""
+CREATED_FOR = "cede.dev/created-for"
+"""Annotation of a Namespace that Cede created: for which allocation. It stays when that is deleted.
+
+The quota_controller writes it, and gives the namespace to a later allocation of this name.
 """
 NEW_CA = "cede.dev/new-ca"
 """Annotation of the Secret of the webhook's certificates: an admin asks for a new CA.
@@ -223,12 +227,10 @@ does not change for `watchdogSeconds`.
 UNREADABLE = "cede.dev/unreadable"
 """Annotation of Leases: what a holder cannot read. The quota_controller reads the scheduler's."""
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
-"""The quota_controller holds it while it leads."""
 DASHBOARD = "cede-dashboard"
 LEDGER = "cede-ledger"
 """The ledger's Lease, Deployment, Service, service account, and the ConfigMap of its notes."""
 LEDGER_NOTES = (SYSTEM_NAMESPACE, LEDGER)
-"""The key of that ConfigMap."""
 AUDIT_HEAD = "cede.dev/audit-head"
 """Annotation of the ConfigMap `LEDGER`: the newest record of the audit, as `12:9f86d0…`.
 
@@ -242,8 +244,8 @@ The ledger writes it, and the quota_controller reads it (cede.api.budget).
 PROGRESS = "cede-progress"
 """The ConfigMap in a team's namespace that says how far its elastic jobs are.
 
-The scheduler writes it, and deletes it with the last of these jobs. People read it, by `cede jobs`
-and the page; nothing is decided by it, so it does no harm that members may write it.
+The scheduler writes it, and deletes it with the last of these jobs. `cede jobs` and the page show
+it; nothing is decided by it, so members may write it.
 """
 # each is a field manager, an event source, a Deployment and a service account
 SCHEDULER = "cede-scheduler"
@@ -272,15 +274,13 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 """Annotation of a pod: how many before it with its index failed. The Job controller delays the next
 one by it, and compares it with backoffLimitPerIndex."""
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
-"""Annotation of a pod: how many before it with its index failed and were ignored. The Job
-controller delays the next one by it."""
+"""Of those, the ones that were ignored: by them it delays the next one, too."""
 POD_TEMPLATE_HASH = "pod-template-hash"
 """Label of the pods of a Deployment. Their ReplicaSet is named `<Deployment>-<hash>`."""
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Annotation of a pod: of the ready pods of a ReplicaSet, the lowest is deleted first."""
 GROUP_INDEX = "kueue.x-k8s.io/component-workload-index"
-"""Annotation of the Workload of a LeaderWorkerSet's group: which of its groups that is. The one
-with the highest index is deleted first."""
+"""Annotation of the Workload of a LeaderWorkerSet's group: that of the highest is deleted first."""
 GPU = "nvidia.com/gpu"
 
 # --- types of conditions --------------------------------------------------------------------------

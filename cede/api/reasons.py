@@ -44,7 +44,8 @@ class AllocationReason(Reason):
     NAMESPACE_TAKEN = ("NamespaceTaken", "The namespace belongs to another allocation.")
     NAMESPACE_EXISTS = (
         "NamespaceExists",
-        "The namespace exists, was not created by Cede, and spec.namespace.adopt is not set.",
+        "The namespace exists, was not created for this allocation, and "
+        "spec.namespace.adopt is not set.",
     )
     NAMESPACE_RESERVED = (
         "NamespaceReserved",

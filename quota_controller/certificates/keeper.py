@@ -1,12 +1,12 @@
-"""Keeps the Secret of the webhook's certificates and the published CA bundles in order."""
+"""Keeps the Secret of the webhook's certificates and what API servers need to reach it in order."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from cede.api.certificates import Certificates
-from cede.api.names import MANAGED_BY, MANAGED_BY_CEDE, NEW_CA, WEBHOOK
+from cede.api.names import MANAGED_BY, MANAGED_BY_CEDE, NEW_CA, SYSTEM_NAMESPACE, WEBHOOK
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
 from cede.kube.cache import Cache
 from cede.kube.client import Client
@@ -84,7 +84,7 @@ class CertificateKeeper:
         annotations = (secret or {}).get("metadata", {}).get("annotations") or {}
         step, why = next_step(
             stored,
-            all(published == bundle for published in self._published_bundles()),
+            not any(list(_corrections(item, bundle)) for item in self._configurations()),
             now,
             installed=all(self._configurations()),
             new_ca_is_wanted=NEW_CA in annotations,
@@ -164,7 +164,8 @@ class CertificateKeeper:
         ]
 
     async def _publish(self, bundle: str) -> None:
-        """Makes every webhook in both configurations trust every CA in `bundle`.
+        """Makes API servers trust every CA in `bundle` for every webhook of both configurations,
+        and ask the Service of this installation.
 
         The patches address webhooks by index, so they carry the resource version they are for.
         """
@@ -172,15 +173,25 @@ class CertificateKeeper:
             configuration = cache.get(CONFIGURATION_KEY)
             if not configuration:
                 continue
-            paths = [
-                f"/webhooks/{i}/clientConfig/caBundle"
-                for i, webhook in enumerate(configuration.get("webhooks") or [])
-                if webhook["clientConfig"].get("caBundle") != bundle
-            ]
-            if paths:
+            corrections = list(_corrections(configuration, bundle))
+            if corrections:
                 version = configuration["metadata"]["resourceVersion"]
-                operations: list[Json] = [
-                    {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-                ]
-                operations += [{"op": "add", "path": path, "value": bundle} for path in paths]
-                await self._client.patch(kind, CONFIGURATION_KEY, operations)
+                precondition: Json = {
+                    "op": "replace",
+                    "path": "/metadata/resourceVersion",
+                    "value": version,
+                }
+                await self._client.patch(kind, CONFIGURATION_KEY, [precondition, *corrections])
+
+
+def _corrections(configuration: Json | None, bundle: str) -> Iterator[Json]:
+    """The operations of a JSON patch; none if it is in order, or does not exist."""
+    for i, webhook in enumerate((configuration or {}).get("webhooks") or []):
+        client = webhook.get("clientConfig", {})
+        path = f"/webhooks/{i}/clientConfig"
+        if client.get("caBundle") != bundle:
+            yield {"op": "add", "path": f"{path}/caBundle", "value": bundle}
+        # manifests that were applied for another namespace name a Service that is not there, and
+        # API servers would ask nobody
+        if "service" in client and client["service"].get("namespace") != SYSTEM_NAMESPACE:
+            yield {"op": "add", "path": f"{path}/service/namespace", "value": SYSTEM_NAMESPACE}

@@ -42,8 +42,9 @@ def next_step(
 ) -> tuple[Step | None, str]:
     """The step to take, or None, and the reason.
 
-    `published`: every webhook configuration that exists has `stored.bundle`. `installed`: all of
-    them exist. `new_ca_is_wanted`: an admin asks for another CA, such as after a leak.
+    `published`: every webhook configuration that exists has `stored.bundle` and names the Service
+    of this installation. `installed`: all of them exist. `new_ca_is_wanted`: an admin asks for
+    another CA, such as after a leak.
     """
     ca = stored.ca
     leaf = stored.leaf
@@ -63,7 +64,8 @@ def next_step(
     if leaf and leaf.is_early(now):
         return Step.RENEW, "the certificate is not valid yet"
     if not published:
-        return Step.PUBLISH, "a webhook configuration does not have the current CA bundle"
+        why = "a webhook configuration does not have the current CA bundle and Service"
+        return Step.PUBLISH, why
     if leaf is None and not installed:
         return None, "a webhook configuration is missing, so API servers do not know the CA"
     if leaf is None:

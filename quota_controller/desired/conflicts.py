@@ -132,10 +132,10 @@ def _rightful_owner(
 def _namespace_problem(namespace: Json, allocation: ComputeAllocation) -> Problem | None:
     """Why the allocation cannot use this namespace, which belongs to no other allocation."""
     name = namespace["metadata"]["name"]
-    if not owner_of(namespace) and not _may_take(namespace, allocation):
+    if not _may_take(namespace, allocation):
         return Problem(
             AllocationReason.NAMESPACE_EXISTS,
-            f"namespace {name} exists and was not created by Cede: "
+            f"namespace {name} exists and was not created by Cede for this allocation: "
             "set namespace.adopt to true to use it, or name another",
         )
     if namespace["metadata"].get("deletionTimestamp"):
@@ -147,10 +147,12 @@ def _namespace_problem(namespace: Json, allocation: ComputeAllocation) -> Proble
 
 
 def _may_take(namespace: Json, allocation: ComputeAllocation) -> bool:
-    """Whether the admin allows its adoption, or Cede made it for an allocation that is gone."""
-    labels = namespace["metadata"].get("labels") or {}
-    is_ours = labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
-    return is_ours or bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
+    """Whether the allocation has it, the admin allows its adoption, or Cede created it for one of
+    this name that is gone. Many tools write the label of a manager, so that does not count."""
+    annotations = namespace["metadata"].get("annotations") or {}
+    created_for = annotations.get(names.CREATED_FOR)
+    may_adopt = bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
+    return may_adopt or allocation.metadata.name in (owner_of(namespace), created_for)
 
 
 def unknown_names(

@@ -177,7 +177,7 @@ def _plan_with_policy(
         objects.append(queue)
         if name not in conflicts:
             key_entry = _key_entry(allocation, snapshot)
-            objects += namespace_objects(allocation, policy.spec, key_entry)
+            objects += namespace_objects(allocation, policy.spec, key_entry, snapshot.live)
             objects += rbac.member_bindings(allocation)
         elif conflicts[name].reason == AllocationReason.NAMESPACE_RESERVED:
             objects += rbac.bindings_with_fewer(allocation, snapshot.live)

@@ -2,21 +2,21 @@
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES
+from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES, Json
 from cede.api.policy import PolicySpec
-from quota_controller.desired.desired_object import DesiredObject, desired_object
+from quota_controller.desired.desired_object import DesiredObject, LiveObjects, desired_object
 from quota_controller.desired.network_policy import network_policy
 from quota_controller.desired.object_counts import object_counts
 
 
 def namespace_objects(
-    allocation: ComputeAllocation, policy: PolicySpec, key_entry: str
+    allocation: ComputeAllocation, policy: PolicySpec, key_entry: str, live: LiveObjects
 ) -> list[DesiredObject]:
     """The namespace, its local queue, the Service and the NetworkPolicy of the jobs' pods, the
     ResourceQuota and the control Secret.
 
-    An adopted namespace gets no ResourceQuota, nor does any if the policy has no limit. `key_entry`
-    is the base64 content of the Secret; there is no Secret if it is empty.
+    A namespace that Cede did not create gets no ResourceQuota, nor does any if the policy has no
+    limit. `key_entry` is the base64 content of the Secret; there is no Secret if it is empty.
     """
     owner = allocation.metadata.name
     namespace = allocation.namespace
@@ -38,28 +38,39 @@ def namespace_objects(
         {"type": "Opaque", "data": {names.SECRET_KEY: key_entry}},
     )
     peers = network_policy(namespace, owner, policy.security.metricsNamespaces)
-    objects = [_namespace(allocation, policy), local_queue, service, peers]
+    is_created = _is_created(allocation, live.get((NAMESPACES, ("", namespace))))
+    objects = [_namespace(allocation, policy, is_created=is_created), local_queue, service, peers]
     most = policy.security.maxObjectsPerKind
-    if most and not _is_adopted(allocation):
+    if most and is_created:
         objects.append(object_counts(namespace, owner, most))
     return [*objects, secret] if key_entry else objects
 
 
-def _namespace(allocation: ComputeAllocation, policy: PolicySpec) -> DesiredObject:
+def _namespace(
+    allocation: ComputeAllocation, policy: PolicySpec, *, is_created: bool
+) -> DesiredObject:
     owner = allocation.metadata.name
     labels = {names.TEAM: allocation.team, names.ALLOCATION: owner}
-    # an adopted namespace keeps the manager and the pod security that it has
-    if not _is_adopted(allocation):
+    annotations = _annotations(allocation, policy)
+    # one of somebody else keeps the manager and the pod security that it has
+    if is_created:
         labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
         labels[names.POD_SECURITY_ENFORCE] = policy.security.podSecurity
         labels[names.POD_SECURITY_WARN] = "restricted"
-    key = ("", allocation.namespace)
-    return desired_object(NAMESPACES, key, owner, {}, labels, _annotations(allocation, policy))
+        annotations[names.CREATED_FOR] = owner
+    return desired_object(NAMESPACES, ("", allocation.namespace), owner, {}, labels, annotations)
 
 
-def _is_adopted(allocation: ComputeAllocation) -> bool:
+def _is_created(allocation: ComputeAllocation, live: Json | None) -> bool:
+    """Whether Cede creates the namespace, or has: the policy cede-namespaces lets it mark no other
+    one as such. One that was adopted and is not any more stays somebody else's."""
     reference = allocation.spec.namespace
-    return bool(reference and reference.adopt)
+    if reference and reference.adopt:
+        return False
+    if live is None:
+        return True
+    labels, annotations = (live["metadata"].get(part) or {} for part in ("labels", "annotations"))
+    return labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE or names.CREATED_FOR in annotations
 
 
 def _annotations(allocation: ComputeAllocation, policy: PolicySpec) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from cede.api.certificates import Certificates
-from cede.api.names import QUOTA_CONTROLLER, WEBHOOK
+from cede.api.names import QUOTA_CONTROLLER, SYSTEM_NAMESPACE, WEBHOOK
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
 from cede.kube.cache import Cache, all_synced
 from cede.kube.webhook_secret import HOSTS, WEBHOOK_SECRET_KEY, read_secret, secret_data
@@ -83,11 +83,12 @@ class CertificateServer(ApiServer):
         await super().__aenter__()
         return self
 
-    def reset_configurations(self) -> None:
-        """Both configurations without CA bundles, as they are installed."""
+    def reset_configurations(self, namespace: str = SYSTEM_NAMESPACE) -> None:
+        """Both configurations without CA bundles, as they are installed in this namespace."""
+        service = {"name": WEBHOOK, "namespace": namespace}
         for kind in CONFIGURATION_KINDS:
             webhooks = [
-                {"name": name, "clientConfig": {"service": {"name": "cede-webhook"}}}
+                {"name": name, "clientConfig": {"service": dict(service)}}
                 for name in ("jobs.cede.dev", "elastic.cede.dev")
             ]
             self.put(kind, {"metadata": {"name": CONFIGURATION_KEY[1]}, "webhooks": webhooks})

@@ -86,6 +86,11 @@ def test_a_new_elastic_job_is_refused_completely(admin: Admin) -> None:
             id="sizes removed",
         ),
         pytest.param(
+            ("annotate", "job", "gpt", "cede.dev/sizes=8", "--overwrite"),
+            "the smallest of cede.dev/sizes cannot be changed",
+            id="no smaller size",
+        ),
+        pytest.param(
             ("annotate", "job", "gpt", "cede.dev/desired-size-"),
             "could no longer be resized",
             id="desired size removed",

@@ -185,6 +185,25 @@ def test_nobody_says_that_multikueue_made_an_object(judge: Judge, kind: str) -> 
     assert judge(labelled, kueue) == []
 
 
+@pytest.mark.parametrize(
+    ("gates", "is_refused"),
+    [
+        pytest.param(["kueue.x-k8s.io/admission"], False, id="of a queued pod"),
+        pytest.param(["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"], False, id="both"),
+        pytest.param(["kueue.x-k8s.io/topology"], True, id="no pod is queued by it"),
+        pytest.param(["kueue.x-k8s.io/elastic-job"], True, id="nor by that of elastic jobs"),
+        pytest.param(["kueue.x-k8s.io/x"], True, id="invented"),
+    ],
+)
+def test_a_pod_with_accelerators_has_the_gate_by_which_kueue_queues_it(
+    judge: Judge, gates: list[str], is_refused: bool
+) -> None:
+    """Who may create and patch pods removes every other one."""
+    gated = gpu_pod()
+    gated["spec"] |= {"schedulingGates": [{"name": name} for name in gates]}
+    assert bool(judge(gated)) is is_refused
+
+
 # --- elastic jobs that Cede does not know ---------------------------------------------------------
 def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
     raw = plain_job(annotations={names.ELASTIC_JOB: "true"})

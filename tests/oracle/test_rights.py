@@ -7,7 +7,6 @@ import pytest
 from cede.api import names
 from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Json, Kind
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY
-from tests.builders.jobs import elastic_job, running_job
 from tests.harness.admission import Judge
 
 pytestmark = pytest.mark.slow
@@ -25,12 +24,6 @@ def obj(api_version: str, kind: str, name: str, namespace: str = "", **fields: A
     if namespace:
         metadata["namespace"] = namespace
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
-
-
-def namespace(name: str, **labels: str) -> Json:
-    made = obj("v1", "Namespace", name)
-    made["metadata"]["labels"] = {"kubernetes.io/metadata.name": name} | labels
-    return made
 
 
 # --- Secrets --------------------------------------------------------------------------------------
@@ -90,47 +83,6 @@ def test_the_quota_controller_limits_no_objects_in_namespaces_of_the_cluster(
     assert judge(quota("vision"), QUOTA_CONTROLLER) == []
 
 
-OURS = {names.TEAM: "vision", names.ALLOCATION: "vision"}
-CREATED = OURS | {names.MANAGED_BY: names.MANAGED_BY_CEDE}
-ENFORCE = names.POD_SECURITY_ENFORCE
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "refused"),
-    [
-        pytest.param(None, CREATED | {ENFORCE: "baseline"}, False, id="created"),
-        pytest.param({"a": "b"}, {"a": "b"} | OURS, False, id="adopted"),
-        pytest.param(CREATED, {names.MANAGED_BY: "cede"}, False, id="abandoned"),
-        pytest.param(
-            CREATED | {ENFORCE: "baseline"},
-            CREATED | {ENFORCE: "privileged"},
-            False,
-            id="the policy's level",
-        ),
-        pytest.param(OURS, CREATED | {ENFORCE: "baseline"}, False, id="not adopted any more"),
-        pytest.param({ENFORCE: "restricted"}, OURS | {ENFORCE: "privileged"}, True, id="lowered"),
-        pytest.param({ENFORCE: "restricted"}, OURS, True, id="its pod security removed"),
-        pytest.param({"a": "b"}, {"a": "c"}, True, id="a foreign label changed"),
-        pytest.param({"a": "b"}, {}, True, id="a foreign label removed"),
-        pytest.param({}, OURS | {"a": "b"}, False, id="a webhook of another adds a label"),
-        pytest.param({}, {"cede.dev/x": "b"}, True, id="a label of Cede that is not its own"),
-        pytest.param(
-            {}, {"pod-security.kubernetes.io/enforce-version": "v1.0"}, True, id="an old standard"
-        ),
-    ],
-)
-def test_the_quota_controller_changes_its_own_labels_of_namespaces_only(
-    judge: Judge, before: dict[str, str] | None, after: dict[str, str], refused: bool
-) -> None:
-    old = None if before is None else namespace("vision", **before)
-    assert bool(judge(namespace("vision", **after), QUOTA_CONTROLLER, old=old)) is refused
-
-
-@pytest.mark.parametrize("name", RESERVED)
-def test_a_namespace_of_the_cluster_never_becomes_a_teams(judge: Judge, name: str) -> None:
-    assert judge(namespace(name, **OURS), QUOTA_CONTROLLER, old=namespace(name))
-
-
 def test_the_quota_controller_changes_no_allocation(judge: Judge) -> None:
     old = obj("cede.dev/v1alpha1", "ComputeAllocation", "vision", spec={"members": []})
     finalized = obj("cede.dev/v1alpha1", "ComputeAllocation", "vision", spec={"members": []})
@@ -141,35 +93,6 @@ def test_the_quota_controller_changes_no_allocation(judge: Judge) -> None:
 
 
 # --- the scheduler --------------------------------------------------------------------------------
-def test_the_scheduler_resizes_and_changes_nothing_else_of_a_job(judge: Judge) -> None:
-    old = running_job(elastic_job(), 4)
-    new = running_job(elastic_job(), 2)
-    new["metadata"]["annotations"] = {**new["metadata"]["annotations"], names.SHRUNK_AT: "now"}
-    assert judge(new, SCHEDULER, old=old) == []
-    assert judge(new, SCHEDULER, old=old, labels={}), "not in a namespace of no team"
-    for path, value in (("ownerReferences", [{"uid": "1"}]), ("finalizers", ["x/y"])):
-        changed = running_job(elastic_job(), 2)
-        changed["metadata"][path] = value
-        assert judge(changed, SCHEDULER, old=old)
-    changed = running_job(elastic_job(), 2)
-    changed["spec"]["template"]["spec"]["hostPID"] = True
-    assert judge(changed, SCHEDULER, old=old)
-
-
-def test_the_scheduler_opens_no_queue_to_others(judge: Judge) -> None:
-    def queue(**spec: Any) -> Json:
-        return obj("kueue.x-k8s.io/v1beta2", "ClusterQueue", "vision", spec=spec)
-
-    never = {"withinClusterQueue": "Never"}
-    old = queue(queueingStrategy="BestEffortFIFO", preemption=never, namespaceSelector={})
-    strict = queue(queueingStrategy="StrictFIFO", preemption=never, namespaceSelector={})
-    assert judge(strict, SCHEDULER, old=old) == []
-    opened = queue(preemption={"withinClusterQueue": "LowerPriority"}, namespaceSelector={})
-    assert judge(opened, SCHEDULER, old=old)
-    selector = {"matchLabels": {"a": "b"}}
-    assert judge(queue(preemption=never, namespaceSelector=selector), SCHEDULER, old=old)
-
-
 DEPLOYMENT = ("apps/v1", "Deployment", "chat", "vision")
 
 

@@ -2,6 +2,9 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 import yaml
@@ -22,19 +25,26 @@ VALIDATING = "ValidatingAdmissionPolicy"
 INSTALLATION = "cede-installation"
 
 
+@cache
+def all_documents() -> list[Json]:
+    files = sorted((TREE / "deploy").rglob("*.yaml"))
+    loaded = [document for file in files for document in yaml.safe_load_all(file.read_text())]
+    return list(filter(None, loaded))
+
+
 def documents(kind: str) -> list[Json]:
     """All objects of this kind in deploy/."""
-    return [
-        document
-        for file in sorted((TREE / "deploy").rglob("*.yaml"))
-        for document in yaml.safe_load_all(file.read_text())
-        if document and document.get("kind") == kind
-    ]
+    return [document for document in all_documents() if document.get("kind") == kind]
+
+
+BINDING = "ValidatingAdmissionPolicyBinding"
+OVERLAYS = sorted((TREE / "deploy/overlays").iterdir())
+NARROWS_NOTHING = {"policyName", "validationActions", "paramRef"}
 
 
 def policies() -> list[Json]:
     made = documents(VALIDATING)
-    assert len(made) == 18
+    assert len(made) == 19
     return made
 
 
@@ -44,6 +54,52 @@ def test_a_policy_that_lacks_its_parameters_refuses_nothing(policy: Json) -> Non
     every request that it matches, whatever its binding selects (k8s.io/apiserver:
     plugin/policy/generic)."""
     assert "paramKind" not in policy["spec"] or policy["spec"]["failurePolicy"] == "Ignore"
+
+
+@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy["metadata"]["name"])
+def test_every_policy_is_bound_and_denies(policy: Json) -> None:
+    """An API server asks a policy without a binding nothing."""
+    name = policy["metadata"]["name"]
+    [binding] = [b["spec"] for b in documents(BINDING) if b["spec"]["policyName"] == name]
+    assert binding["validationActions"] == ["Deny"]
+    assert binding.keys() <= NARROWS_NOTHING
+    assert ("paramRef" in binding) is ("paramKind" in policy["spec"])
+
+
+def test_every_binding_is_of_a_policy_here() -> None:
+    names_of_policies = {policy["metadata"]["name"] for policy in policies()}
+    assert {b["spec"]["policyName"] for b in documents(BINDING)} == names_of_policies
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda overlay: overlay.name)
+def test_every_overlay_has_all_policies_and_changes_none(overlay: Path) -> None:
+    """But those of deploy/components, each of which brings its own."""
+    files = set[Path]()
+    for kustomization in kustomizations(overlay):
+        content = yaml.safe_load((kustomization / "kustomization.yaml").read_text())
+        assert content.keys().isdisjoint(
+            {"patchesStrategicMerge", "patchesJson6902", "replacements"}
+        )
+        targets = {patch["target"]["kind"] for patch in content.get("patches", ())}
+        assert targets <= {"Deployment"}
+        files |= {kustomization / resource for resource in content["resources"]}
+    for kind in (VALIDATING, BINDING):
+        everywhere = {file for file in files_with(kind) if "components" not in file.parts}
+        assert everywhere <= {file.resolve() for file in files}
+
+
+def kustomizations(folder: Path) -> Iterator[Path]:
+    """This folder and those that it includes."""
+    yield folder
+    content = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    for resource in content.get("resources", []) + content.get("components", []):
+        if (folder / resource).is_dir():
+            yield from kustomizations((folder / resource).resolve())
+
+
+def files_with(kind: str) -> set[Path]:
+    files = (TREE / "deploy").rglob("*.yaml")
+    return {file.resolve() for file in files if f"\nkind: {kind}\n" in file.read_text()}
 
 
 @pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy["metadata"]["name"])

@@ -58,6 +58,13 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
 """What scheduler/apply.py writes for an action: the kind, the verb, and the subresource."""
 
 
+NOT_BY_ACTIONS = {
+    # progress_writer.py
+    *(("", "configmaps", verb) for verb in ("create", "patch", "delete")),
+    # cede/kube/lease.py
+    *(("coordination.k8s.io", "leases", verb) for verb in ("create", "update")),
+}
+READS = {"get", "list", "watch"}
 GUARD_ACTIONS = (actions.CreateGuard, actions.JoinGuard, actions.DeleteGuard)
 
 
@@ -68,6 +75,13 @@ def test_every_action_is_in_the_table() -> None:
 @pytest.mark.parametrize("action", WRITES, ids=lambda action: action.__name__)
 def test_the_role_allows_what_an_action_writes(action: type[actions.Action]) -> None:
     assert written(action) <= allowed(BASE) | allowed(GUARDS)
+
+
+def test_the_role_allows_no_write_that_nothing_performs() -> None:
+    """tests/unit/deploy/rights.txt lists all rights, also to read."""
+    performed = NOT_BY_ACTIONS.union(*map(written, WRITES))
+    may = allowed(BASE) | allowed(GUARDS)
+    assert {right for right in may if right[2] not in READS} == performed
 
 
 def test_what_only_guards_need_is_with_the_guards_and_nothing_else_is() -> None:

@@ -240,41 +240,6 @@ def test_sizes_make_no_other_kind_elastic(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "path"),
-    [
-        pytest.param(
-            plain_job(pod={"priorityClassName": "system-cluster-critical"}),
-            "spec.template.spec.priorityClassName",
-            id="in a template",
-        ),
-        pytest.param(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": "it"},
-                "spec": {"priorityClassName": "system-cluster-critical"},
-            },
-            "spec.priorityClassName",
-            id="of a pod",
-        ),
-    ],
-)
-def test_only_the_policys_priority_classes_of_pods_are_accepted(job: Json, path: str) -> None:
-    """By any other, such as one of 1,000,000,000, a job would come before every team's."""
-    start = f"{path} is 'system-cluster-critical', which pods of teams may not use: "
-    cases = (
-        ((), f"{start}remove it; the label"),
-        (("low",), f"{start}use low, or remove it; the label"),
-    )
-    for classes, complaint in cases:
-        team = replace(TEAM, pod_classes=frozenset(classes))
-        [text] = complaints(AdmissionRequest(job, team=team))
-        assert text.startswith(complaint)
-    team = replace(TEAM, pod_classes=frozenset({"system-cluster-critical"}))
-    assert complaints(AdmissionRequest(job, team=team)) == []
-
-
-@pytest.mark.parametrize(
     ("suspend", "before", "after", "refused"),
     [
         pytest.param(False, "sweep", "training", True, id="raised while it runs"),

@@ -15,6 +15,7 @@ from quota_controller.certificates.rotation import (
     SETTLE_S,
 )
 from tests.harness.certificates import (
+    CONFIGURATION_KINDS,
     CertificateServer,
     Clock,
     Served,
@@ -156,6 +157,26 @@ async def test_bundles_removed_by_hand_are_restored_in_every_webhook() -> None:
             server.reset_configurations()
             await settle(server, keeper)
             assert server.published_bundles() == {server.stored_certificates().bundle}
+
+
+@pytest.mark.parametrize("with_bundles", [True, False])
+async def test_a_webhook_that_a_second_installation_took_is_taken_back(with_bundles: bool) -> None:
+    """API servers would ask a Service that is not there, and accept everything."""
+    async with CertificateServer() as server:
+        server.reset_configurations()
+        async with run_keeper(server, Clock()) as keeper:
+            await settle(server, keeper)
+            before = [server.get(kind, CONFIGURATION_KEY) or {} for kind in CONFIGURATION_KINDS]
+            if not with_bundles:
+                server.reset_configurations("other")
+            for kind in CONFIGURATION_KINDS:
+                configuration = server.get(kind, CONFIGURATION_KEY) or {}
+                for webhook in configuration["webhooks"]:
+                    webhook["clientConfig"]["service"]["namespace"] = "other"
+                server.put(kind, configuration)
+            await settle(server, keeper)
+            after = [server.get(kind, CONFIGURATION_KEY) or {} for kind in CONFIGURATION_KINDS]
+    assert [item["webhooks"] for item in after] == [item["webhooks"] for item in before]
 
 
 async def test_a_broken_secret_is_restored_while_the_old_certificate_is_served() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from cede.api import names
-from cede.api.objects import LOCAL_QUEUES, NAMESPACES, Json
+from cede.api.objects import LOCAL_QUEUES, NAMESPACES, RESOURCE_QUOTAS, Json
 from cede.api.reasons import AllocationReason
 from quota_controller.desired.plan import make_plan
 from tests.builders.quotas import (
@@ -23,6 +23,55 @@ def test_a_namespace_of_somebody_else_is_left_unchanged() -> None:
     assert problem.reason == AllocationReason.NAMESPACE_EXISTS
     assert "set namespace.adopt to true" in problem.message
     assert not [d for d in plan.objects if d.key[0] == "vision" or d.kind == NAMESPACES]
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "is_taken"),
+    [
+        pytest.param({names.MANAGED_BY: "cede"}, {}, False, id="labelled by its owner"),
+        pytest.param({}, {names.CREATED_FOR: "vision"}, True, id="left of an allocation"),
+        pytest.param({}, {names.CREATED_FOR: "other"}, False, id="left of another one"),
+        pytest.param({names.ALLOCATION: "other"}, {}, False, id="not yet abandoned by another one"),
+    ],
+)
+def test_a_namespace_of_somebody_else_is_taken_with_adopt_only(
+    labels: dict[str, str], annotations: dict[str, str], is_taken: bool
+) -> None:
+    """Many tools write the label of a manager, and owners of namespaces may."""
+    live = live_namespace(**labels)
+    live[NAMESPACES, ("", "vision")]["metadata"]["annotations"] = annotations
+    problems = make_plan(snapshot([allocation()], live=live)).problems
+    reasons = {problem.reason for problem in problems.values()}
+    assert reasons == (set() if is_taken else {AllocationReason.NAMESPACE_EXISTS})
+    adopting = allocation(namespace={"name": "vision", "adopt": True})
+    assert not make_plan(snapshot([adopting], live=live)).problems
+
+
+def test_a_namespace_that_is_not_adopted_any_more_stays_somebody_elses() -> None:
+    """The policy cede-namespaces refuses its pod security and its manager otherwise."""
+    live = live_namespace(**{names.TEAM: "vision", names.ALLOCATION: "vision"})
+    plan = make_plan(snapshot([allocation()], live=live))
+    metadata = find_object(plan, "Namespace", "vision").body["metadata"]
+    assert metadata["labels"] == {names.TEAM: "vision", names.ALLOCATION: "vision"}
+    assert names.CREATED_FOR not in metadata["annotations"]
+    assert not [desired for desired in plan.objects if desired.kind == RESOURCE_QUOTAS]
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [({names.MANAGED_BY: "cede"}, {}), ({}, {names.CREATED_FOR: "vision"})],
+    ids=["the label is left", "the annotation is left"],
+)
+def test_what_says_that_cede_created_a_namespace_is_written_again(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    live = live_namespace(**labels, **{names.ALLOCATION: "vision"})
+    live[NAMESPACES, ("", "vision")]["metadata"]["annotations"] = annotations
+    plan = make_plan(snapshot([allocation()], live=live))
+    metadata = find_object(plan, "Namespace", "vision").body["metadata"]
+    assert metadata["labels"][names.MANAGED_BY] == "cede"
+    assert metadata["annotations"][names.CREATED_FOR] == "vision"
+    assert find_object(plan, "ResourceQuota", "cede-objects")
 
 
 def test_an_adopted_namespace_gets_our_labels_and_keeps_its_manager() -> None:

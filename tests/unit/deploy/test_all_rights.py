@@ -1,0 +1,89 @@
+"""The rights of every account are those of rights.txt, no more and no less."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cede.api.objects import Json
+from tests.paths import TREE
+
+Right = tuple[str, str, str]
+"""(where, group/resource with a name, verb)"""
+LISTED = Path(__file__).with_name("rights.txt")
+BOUND_BY_THE_QUOTA_CONTROLLER = {"cede-member", "cede-viewer"}
+
+
+def listed() -> dict[str, list[Right]]:
+    """Raises AssertionError for a line without a reason."""
+    rights = dict[str, list[Right]]()
+    account, has_reason = "", False
+    for line in LISTED.read_text().splitlines():
+        if line.startswith("["):
+            account, has_reason = line.strip("[]"), False
+            rights[account] = []
+        elif line.startswith("# "):
+            has_reason = True
+        elif line:
+            assert has_reason, line
+            where, what, verbs = line.split(": ")
+            rights[account] += [(where, what, verb) for verb in verbs.split()]
+    return rights
+
+
+@cache
+def documents() -> list[Json]:
+    files = [path for path in (TREE / "deploy").rglob("*.yaml") if "rbac.auth" in path.read_text()]
+    loaded = [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    return [document for document in loaded if "rbac" in document["apiVersion"]]
+
+
+def rights_of(role: Json) -> Iterator[Right]:
+    where = "cluster"
+    if role["kind"] == "Role":
+        where = role["metadata"].get("namespace", "cede-system")
+    for rule in role["rules"]:
+        assert rule.keys() <= {"apiGroups", "resources", "resourceNames", "verbs"}
+        names = rule.get("resourceNames", [""])
+        for group, resource, name in product(rule["apiGroups"], rule["resources"], names):
+            what = f"{group or 'core'}/{resource} {name}".strip()
+            yield from ((where, what, verb) for verb in rule["verbs"])
+
+
+@cache
+def granted() -> dict[str, set[Right]]:
+    """By account, and of the roles that the manifests bind to nobody."""
+    rights = dict[str, set[Right]]()
+    for role in documents():
+        if "rules" not in role:
+            continue
+        metadata = role["metadata"]
+        subjects = {
+            subject["name"]
+            for binding in documents()
+            if binding.get("roleRef", {}).get("kind") == role["kind"]
+            and binding["roleRef"]["name"] == metadata["name"]
+            and (
+                role["kind"] == "ClusterRole"
+                or binding["metadata"].get("namespace") == metadata.get("namespace")
+            )
+            for subject in binding["subjects"]
+        }
+        assert subjects or metadata["name"] in BOUND_BY_THE_QUOTA_CONTROLLER
+        for subject in subjects or {metadata["name"]}:
+            rights.setdefault(subject, set()).update(rights_of(role))
+    return rights
+
+
+def test_every_account_is_listed() -> None:
+    assert granted().keys() == listed().keys()
+
+
+@pytest.mark.parametrize("account", listed())
+def test_the_rights_of_an_account_are_the_listed_ones(account: str) -> None:
+    rights = listed()[account]
+    assert granted()[account] == set(rights)
+    assert len(rights) == len(set(rights)), "each once"
