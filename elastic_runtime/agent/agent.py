@@ -13,6 +13,7 @@ from elastic_runtime import messages
 from elastic_runtime.agent import control_server, external_command, peers, succession
 from elastic_runtime.agent.coordinator_client import CoordinatorClient
 from elastic_runtime.agent.hang_detection import PausableClock
+from elastic_runtime.agent.hang_watch import HangWatch
 from elastic_runtime.agent.leadership import DECISION_INTERVAL_S, Leadership
 from elastic_runtime.agent.native_stacks import py_spy_dump
 from elastic_runtime.agent.request_router import RequestRouter
@@ -48,7 +49,7 @@ class Agent:
     def __init__(self, settings: PodSettings, script: Sequence[str]) -> None:
         self.settings = settings
         self.code = 0
-        self.pool = WorkerPool(settings, script, self.end, self._log_hang)
+        self.pool = WorkerPool(settings, script, self.end)
         # After this process itself was frozen, no coordinator counts as lost.
         self.clock = PausableClock(time.monotonic, 10 * DECISION_INTERVAL_S)
         self.client = CoordinatorClient(settings, self.pool, self.end, self.clock)
@@ -93,7 +94,8 @@ class Agent:
         return self.code
 
     def _start_tasks(self) -> list[asyncio.Task[None]]:
-        loops = [self.leadership.run(), self.pool.run_workers(), self.pool.watch()]
+        watch = HangWatch(self.pool, self._log_hang)
+        loops = [self.leadership.run(), self.pool.run_workers(), watch.run()]
         if self.settings.host:
             loops.append(self._leave_with_launcher())
         return [asyncio.create_task(work) for work in loops]

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 from elastic_runtime import contract
 
+# Between two checks of the processes, at most.
+CHECK_INTERVAL_S = 0.05
 # A process that uses this part of a core is not frozen. A thread that waits for Python's lock wakes
 # 200 times a second, which takes about a hundredth.
 MIN_CPU_SHARE = 0.05

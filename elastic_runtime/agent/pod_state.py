@@ -59,10 +59,10 @@ class PodState:
                 self.step = message.step
                 worker.parked = worker.ended = False
                 self.parked = self.ended = False
-                worker.change_generation()
+                worker.change_generation(joins=False)
             case messages.Broken():
                 self.broken = max(self.broken, message.generation)
-                worker.change_generation()
+                worker.change_generation(joins=True)
             case messages.Arrived():
                 worker.arrived = True
                 # The first step of a generation includes the pause.
@@ -82,7 +82,7 @@ class PodState:
                 self.add_progress(message)
             case messages.Parked():
                 worker.parked = True
-                worker.change_generation()
+                worker.change_generation(joins=True)
                 self.parked = all(other.parked for other in workers)
                 self.step = message.step
                 self.generation = 0
@@ -95,7 +95,7 @@ class PodState:
                 worker.failure = message
             case messages.Finished():
                 worker.finished = True
-                worker.change_generation()
+                worker.change_generation(joins=False)
                 self.add_progress(Progress(finished=True))
         self.waits = any(other.arrived for other in workers)
 

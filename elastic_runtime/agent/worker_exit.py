@@ -1,6 +1,46 @@
 """PURE. What the end of a pod's worker processes means for the pod."""
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from elastic_runtime import contract
+from elastic_runtime.messages import Failed
+
+LEFT_EARLY = (
+    "its script ended before its last step: see the pod's log; to end a job early, call "
+    "session.stop()"
+)
+
+
+class Worker(Protocol):
+    """Of the fields of a worker process, those that are asked for here."""
+
+    @property
+    def left_early(self) -> bool: ...
+    @property
+    def joins(self) -> bool: ...
+
+
+def leaves_peers(workers: Iterable[Worker]) -> bool:
+    """Whether a worker waits for a generation, which cannot form: another one has left early.
+
+    A worker that only ends later is not waited for: it may have left too, and do what follows.
+    """
+    workers = list(workers)
+    has_left = any(worker.left_early for worker in workers)
+    return has_left and any(worker.joins and not worker.left_early for worker in workers)
+
+
+def would_fail_again(failure: Failed | None, before: Failed | None, *, has_trained: bool) -> bool:
+    """Whether the script, started again, would fail in the same way.
+
+    It does after a mistake, and when it has failed so twice before the pod's first step by a cause
+    of its own. `before`: how it failed the last time.
+    """
+    if failure is None:
+        return False
+    repeated = failure == before and not failure.may_heal and not has_trained
+    return repeated or failure.is_mistake
 
 
 def exit_code_after(
@@ -28,8 +68,12 @@ def exit_code_after(
     return None
 
 
-def how_it_ended(code: int) -> str:
-    """For a process that reported no cause. `code`: negative for a signal."""
+def how_it_ended(code: int | None, failure: Failed | None) -> str:
+    """`code`: negative for a signal, None if the script left early. `failure`: as it reported."""
+    if code is None:
+        return LEFT_EARLY
+    if failure:
+        return failure.reason
     if code < 0:
         return f"its process was killed by signal {-code}: see the pod's log"
     return f"its script ended with exit code {code}: see the pod's log"

@@ -1,38 +1,38 @@
-"""The worker processes of one pod: starts them, restarts them, and detects the ones that hang."""
+"""The worker processes of one pod: starts them, receives their messages, and restarts them."""
 
 import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from elastic_runtime import contract, messages
 from elastic_runtime.agent import hang_detection, metrics
 from elastic_runtime.agent.coordination import WorkDone
 from elastic_runtime.agent.pod_state import PodState
 from elastic_runtime.agent.settings import PodSettings
-from elastic_runtime.agent.worker_exit import exit_code_after, how_it_ended
+from elastic_runtime.agent.worker_exit import (
+    exit_code_after,
+    how_it_ended,
+    leaves_peers,
+    would_fail_again,
+)
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
 from elastic_runtime.messages import AgentMessage, Failed, Record, WorkerMessage
 
 log = logging.getLogger(__name__)
-# Between two checks of the processes, at most.
-CHECK_INTERVAL_S = 0.05
-# A timeout is checked so long after it.
-CHECK_MARGIN_S = 0.005
 # For what a process sent before it died.
 LAST_MESSAGES_S = 1.0
 
 
 class WorkerPool:
-    """`end(code)` is called when the pod is over, `log_hang(worker)` before a worker is killed."""
+    """`end(code)` is called when the pod is over. `clock`: of the workers, see hang_watch.py."""
 
     def __init__(
         self,
         settings: PodSettings,
         script: Sequence[str],
         end: Callable[[int], None],
-        log_hang: Callable[[WorkerProcess], Awaitable[None]],
     ) -> None:
         self.settings = settings
         self.script = script
@@ -48,6 +48,8 @@ class WorkerPool:
         self._epochs = dict[int, int]()
         # The workers are started again because another coordinator continued without them.
         self._is_overruled = False
+        # The workers were killed because one left early, and others waited for it.
+        self._left_peers = False
         # A rank in another pod waits for the step in flight.
         self.others_wait = False
         self.done = WorkDone()
@@ -58,7 +60,6 @@ class WorkerPool:
         # Set when the coordinator must be sent a report at once.
         self.changed = asyncio.Event()
         self._end = end
-        self._log_hang = log_hang
         # Of one step.
         self._samples = 0
         # Since the pod last got beyond the step at which a process died.
@@ -66,7 +67,9 @@ class WorkerPool:
         self._died_at_step = 0
         # Why the script ended last, if an exception ended it.
         self._last_failure: Failed | None = None
-        self._clock = hang_detection.PausableClock(time.monotonic, 4 * CHECK_INTERVAL_S)
+        self.clock = hang_detection.PausableClock(
+            time.monotonic, 4 * hang_detection.CHECK_INTERVAL_S
+        )
 
     # --- processes --------------------------------------------------------------------------------
 
@@ -85,11 +88,12 @@ class WorkerPool:
     async def _start(self) -> None:
         self.state = PodState(incarnation=self._next_incarnation(), leaving=self.state.leaving)
         self.trained = 0, 0
+        self._left_peers = False
         if self._last_failure:
             failure = f"started its workers again: {self._last_failure.reason}"
             self.state.add_progress(messages.Progress(failure=failure))
         self.workers = [
-            await spawn(self.script, self.settings, local_rank, self._clock)
+            await spawn(self.script, self.settings, local_rank, self.clock)
             for local_rank in range(self.settings.ranks)
         ]
         # If the last workers died, the others must know at once.
@@ -103,9 +107,12 @@ class WorkerPool:
     async def _wait_for_exit(self) -> int | None:
         """Until all workers have ended; if one fails, the others are killed. Its exit code."""
         receivers = [asyncio.create_task(self._receive_all(worker)) for worker in self.workers]
+        exits = {
+            asyncio.create_task(self._wait_for_one(worker, receiver))
+            for worker, receiver in zip(self.workers, receivers, strict=True)
+        }
         streams = [stream for worker in self.workers for stream in worker.output]
         receivers += [asyncio.create_task(stream.copy()) for stream in streams]
-        exits = {asyncio.create_task(worker.process.wait()) for worker in self.workers}
         failed = None
         while exits and failed is None:
             done, exits = await asyncio.wait(exits, return_when=asyncio.FIRST_COMPLETED)
@@ -120,25 +127,40 @@ class WorkerPool:
         await asyncio.gather(*receivers, return_exceptions=True)
         for worker in self.workers:
             worker.close()
-        return failed
+        return None if self._left_peers else failed
+
+    async def _wait_for_one(self, worker: WorkerProcess, receiver: asyncio.Task[None]) -> int:
+        """Its exit code. After 0 also for what it sent before, which may say that it finished."""
+        code = await worker.process.wait()
+        if code == 0:
+            await asyncio.wait([receiver], timeout=LAST_MESSAGES_S)
+            worker.left_early = not (worker.finished or worker.ended)
+            self._kill_if_left()
+        return code
+
+    def _kill_if_left(self) -> None:
+        """End the workers that wait in vain for one that has left."""
+        if not self._left_peers and leaves_peers(self.workers):
+            self._left_peers = True
+            self.kill()
 
     def _decide_after_exit(self, failed: int | None) -> int | None:
         """The exit code of the pod; None to start the workers again."""
-        left_early = False
-        is_final = False
         if self._is_overruled and not self.state.leaving:
             self._is_overruled = False
             return None
-        if failed is None:
-            self.state.finished = all(worker.finished for worker in self.workers)
-            left_early = any(
-                worker.ready and not (worker.finished or worker.ended) for worker in self.workers
-            )
-        else:
+        is_final = False
+        early = [rank for rank, worker in enumerate(self.workers) if worker.left_early]
+        # A script without a session is no rank of the job.
+        left_early = self._left_peers or any(self.workers[rank].ready for rank in early)
+        if failed is not None:
             self._count_death(failed)
             is_final = self._is_final()
-        if left_early:
-            log.error("the script ended before its last step", extra={"step": self.state.step})
+        elif left_early:
+            facts = {"ranks": early, "step": self.state.step}
+            log.error("the script ended before its last step", extra=facts)
+        else:
+            self.state.finished = all(worker.finished for worker in self.workers)
         leaving = self.state.leaving
         code = exit_code_after(
             failed,
@@ -148,25 +170,19 @@ class WorkerPool:
             deaths=self._deaths,
             max_restarts=self.settings.max_restarts,
         )
-        if failed is not None and code is not None:
+        if code:
             # For the last report: the workers that trained have ended.
             self.state = PodState(incarnation=self._next_incarnation(), leaving=leaving)
-            reason = self._last_failure.reason if self._last_failure else how_it_ended(failed)
+            reason = how_it_ended(failed, self._last_failure)
             self.state.add_progress(messages.Progress(failure=f"gave up: {reason}"))
         return code
 
     def _is_final(self) -> bool:
-        """Whether the script, started again, would fail in the same way.
-
-        It does after a mistake, and when it has failed so twice before the pod's first step by a
-        cause of its own.
-        """
-        failures = [worker.failure for worker in self.workers if worker.failure]
-        before, self._last_failure = self._last_failure, failures[0] if failures else None
-        if not failures:
-            return False
-        repeated = failures[0] == before and not failures[0].may_heal and not self.done.steps
-        return repeated or failures[0].is_mistake
+        """Whether the script, started again, would fail in the same way."""
+        before = self._last_failure
+        failures = (worker.failure for worker in self.workers if worker.failure)
+        self._last_failure = next(failures, None)
+        return would_fail_again(self._last_failure, before, has_trained=self.done.steps > 0)
 
     def _count_death(self, code: int) -> None:
         self._deaths += 1
@@ -229,6 +245,7 @@ class WorkerPool:
             worker.receive_pong()
             return
         self.state.receive(worker, self.workers, message)
+        self._kill_if_left()
         match message:
             case messages.Formed():
                 self._samples = message.samples
@@ -250,38 +267,7 @@ class WorkerPool:
                 return
         self.changed.set()
 
-    # --- hangs ------------------------------------------------------------------------------------
-
-    async def watch(self) -> None:
-        """Ping every worker, until cancelled. One that hangs is killed, as if it had died."""
-        sleep_s = CHECK_INTERVAL_S
-        while True:
-            await asyncio.sleep(sleep_s)
-            self._clock.tick()
-            sleep_s = CHECK_INTERVAL_S
-            for worker in self.workers:
-                if worker.killed:
-                    continue
-                worker.ping()
-                # One picture of the worker for both questions.
-                circumstances = (
-                    worker.pulse(),
-                    self.settings.patience,
-                    self.others_wait or self.state.waits,
-                )
-                timeout_s = hang_detection.liveness_timeout_s(*circumstances)
-                left_s = timeout_s - circumstances[0].unanswered_s
-                sleep_s = min(sleep_s, max(left_s, 0.0) + CHECK_MARGIN_S)
-                if reason := hang_detection.hang_reason(*circumstances):
-                    await self._kill_hung(worker, reason)
-                    break
-
-    async def _kill_hung(self, worker: WorkerProcess, reason: str) -> None:
-        rank = self.workers.index(worker)
-        log.error("rank hangs", extra={"rank": rank, "why": reason, "step": self.state.step})
-        await self._log_hang(worker)
-        self.hangs += 1
-        worker.kill()
+    # --- for a person -----------------------------------------------------------------------------
 
     async def log_stacks(self) -> None:
         """Log the stacks of all workers of this pod."""

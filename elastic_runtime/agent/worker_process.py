@@ -76,6 +76,10 @@ class WorkerProcess:
         self.killed = False
         # The process ended with exit code 0, though its job may continue: an external command.
         self.ended = False
+        # The process ended with exit code 0 before its job did.
+        self.left_early = False
+        # The process is in no generation, and waits for one to form.
+        self.joins = False
         # Why the script ends, if an exception ends it.
         self.failure: Failed | None = None
         # Its stdout and stderr.
@@ -113,6 +117,7 @@ class WorkerProcess:
     def receive_ready(self) -> None:
         """Its first ping may have waited for as long as it imported torch, which is no silence."""
         self.ready = True
+        self.joins = True
         if not self.listens and self._pinged_at is not None:
             self._alive_at = self._pinged_at = self._clock()
 
@@ -137,8 +142,12 @@ class WorkerProcess:
         self.arrived = waits
         self._last_step_at = self._clock()
 
-    def change_generation(self) -> None:
-        """The process left its generation or formed the next one, which may take long."""
+    def change_generation(self, *, joins: bool) -> None:
+        """The process left its generation or formed the next one, which may take long.
+
+        `joins`: it waits for the next one.
+        """
+        self.joins = joins
         self.steps = 0
         self.evaluate(0, waits=False)
         self._answer_seconds.clear()

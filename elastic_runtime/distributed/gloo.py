@@ -55,10 +55,10 @@ class PeerLost(RuntimeError):
 
 @contextmanager
 def reporting_lost_peers() -> Iterator[None]:
-    """An error of a collective is a lost peer, except one of memory."""
+    """An error of a collective is a lost peer, except one of memory or of this rank's own GPU."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, torch.AcceleratorError):
         raise
     except RuntimeError as error:
         raise PeerLost(str(error)) from error

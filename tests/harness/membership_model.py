@@ -9,16 +9,17 @@ from elastic_runtime.messages import Record
 
 LIMITS = Limits()
 TICK_S = 0.2
-# A pod waits so long for the other members of its record, then gives the generation up.
-FORM_TIMEOUT_S = 20.0
-# More ticks than `FORM_TIMEOUT_S` takes.
+# More ticks than a majority that may be cut off is waited for.
 SETTLE_TICKS = 130
 REASONS = {rule.situation: rule.reasons for rule in RULES}
 
 
 @dataclass
 class Pod:
-    """A pod as its agent and its session act: it joins its record, or parks if it is not in it."""
+    """A pod as its agent and its session act: it joins its record, or parks if it is not in it.
+
+    As the session does, it waits without end for the other members.
+    """
 
     index: int
     incarnation: int = 0
@@ -26,6 +27,8 @@ class Pod:
     ready: bool = False
     # From pod 0.
     cut_off: bool = False
+    # Its next attempt to connect to the others fails.
+    cannot_connect: bool = False
     leaving: bool = False
     parked: bool = False
     has_state: bool = False
@@ -34,8 +37,6 @@ class Pod:
     generation: int = 0
     members: tuple[int, ...] = ()
     broken: int = 0
-    # When the pod began to wait for the other members of its record.
-    waiting_since: float = 0.0
     record: Record = field(default_factory=Record)
     # The newest generation in the job's journal when the processes started.
     journaled: int = 0
@@ -109,7 +110,6 @@ class JobModel:
             )
             if pod.up and not pod.cut_off and is_news:
                 pod.record = self.view.record
-                pod.waiting_since = self.now
 
     def _merge_reports(self) -> View:
         before = self.view.members
@@ -141,7 +141,7 @@ class JobModel:
         if not pod.up or not pod.ready:
             return
         if pod.generation and self._lost_a_member(pod):
-            pod.broken = pod.generation
+            pod.broken = max(pod.broken, pod.generation)
         if record.generation <= pod.tried:
             return
         if (
@@ -156,9 +156,17 @@ class JobModel:
         elif record.stop or pod.index not in record.members:
             _park(pod, record)
         elif self._all_come(record):
+            self._connect(record)
+
+    def _connect(self, record: Record) -> None:
+        """Whoever cannot connect gives the generation up. The others wait for it."""
+        members = [self.pods[index] for index in record.members]
+        failing = [member for member in members if member.cannot_connect]
+        for member in failing:
+            member.cannot_connect = False
+            member.tried = member.broken = record.generation
+        if not failing:
             self._form(record)
-        elif self.now - pod.waiting_since > FORM_TIMEOUT_S:
-            pod.tried = pod.broken = record.generation
 
     def _form(self, record: Record) -> None:
         if not any(self.pods[index].has_state for index in record.members):
@@ -194,7 +202,7 @@ class JobModel:
             self.saved = True
             for member in members:
                 _park(member, record)
-        elif self.now - pod.waiting_since > FORM_TIMEOUT_S:
+        elif self._lost_a_member(pod):
             pod.tried = pod.broken = record.generation
 
     def _others_leave(self) -> bool:

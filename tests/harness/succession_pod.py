@@ -29,12 +29,13 @@ class Workers:
     generation: int = 0
     members: tuple[int, ...] = ()
     broken: int = 0
+    # Their next attempt to connect to the others fails.
+    cannot_connect: bool = False
     trained: tuple[int, int] = (0, 0)
     # They have saved, and handed over their state.
     parked: bool = False
     # The newest step of their state; None without a state.
     step: int | None = None
-    waiting_since: float = 0.0
 
 
 @dataclass
@@ -150,7 +151,6 @@ class Pod:
         if record.generation and not record.continues(*self.workers.trained):
             self.start_workers(now + 1.0)
         self.record = record
-        self.workers.waiting_since = now
 
     def report(self) -> MemberReport:
         workers = self.workers

@@ -1,13 +1,13 @@
-"""The workers of the model of elections: they form generations and commit steps."""
+"""The workers of the model of elections: they form generations and commit steps.
+
+They wait without end for the other members of their record, as the session does.
+"""
 
 import random
 from collections.abc import Callable, Mapping
 
 from elastic_runtime.messages import Record
 from tests.harness.succession_pod import Pod
-
-# A pod waits so long for the other members of its record, then gives the generation up.
-FORM_TIMEOUT_S = 20.0
 
 
 class Training:
@@ -39,8 +39,8 @@ class Training:
             if workers.ready_at and now >= workers.ready_at:
                 workers.ready_at = 0.0
             if workers.generation and not self.is_whole(pod):
-                workers.broken = workers.generation
-            self.obey_record(pod, now)
+                workers.broken = max(workers.broken, workers.generation)
+            self.obey_record(pod)
             if pod.leaving and (workers.parked or workers.ready_at):
                 pod.up = False
         for key in {pod.workers.trained for pod in self.pods.values() if pod.workers.generation}:
@@ -59,7 +59,7 @@ class Training:
             for other in others
         )
 
-    def obey_record(self, pod: Pod, now: float) -> None:
+    def obey_record(self, pod: Pod) -> None:
         record, workers = pod.record, pod.workers
         is_new = record.generation > workers.tried and not record.electors
         if workers.ready_at or not is_new:
@@ -72,9 +72,16 @@ class Training:
             return
         members = [self.pods[index] for index in record.members]
         if all(self.comes(other, record) and self.links(pod, other) for other in members):
-            self.form(record, members)
-        elif now - workers.waiting_since > FORM_TIMEOUT_S:
+            self.connect(record, members)
+
+    def connect(self, record: Record, members: list[Pod]) -> None:
+        """Whoever cannot connect gives the generation up. The others wait for it."""
+        failing = [member.workers for member in members if member.workers.cannot_connect]
+        for workers in failing:
+            workers.cannot_connect = False
             workers.tried = workers.broken = record.generation
+        if not failing:
+            self.form(record, members)
 
     def links(self, pod: Pod, other: Pod) -> bool:
         return self.reaches(pod.index, other.index) and self.reaches(other.index, pod.index)

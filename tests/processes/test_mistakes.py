@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from elastic_runtime import contract
 from tests.harness.local_job import SCRIPT, Job
 from tests.marks import LONG
 
@@ -59,6 +60,20 @@ def test_workers_without_a_micro_batch_are_in_the_status(tmp_path: Path) -> None
         job.until(lambda s: s.size == 1 and s.message == "")
     finally:
         job.kill()
+
+
+def test_a_worker_that_leaves_the_loop_early_does_not_leave_its_pod_waiting(tmp_path: Path) -> None:
+    leave = "    if step.number == 4 and session.local_rank == 1:\n        break\n"
+    job = Job(tmp_path, SCRIPT.replace("    for batch in step:", f"{leave}    for batch in step:"))
+    job.env[contract.RANKS_ENV] = "2"
+    job.start(0)
+    try:
+        assert job.pods[0].wait(120) == 1
+    finally:
+        job.kill()
+    output = job.output()
+    assert "step 4 is not committed: the script left the loop over session.steps(" in output
+    assert "the script ended before its last step" in output
 
 
 # Pod 1 fails as soon as it has imported us.

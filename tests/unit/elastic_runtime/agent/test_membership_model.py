@@ -54,6 +54,10 @@ class JobUnderFaults(RuleBasedStateMachine):
     def become_ready(self, index: int) -> None:
         self.job.pods[index].ready = self.job.pods[index].up
 
+    @rule(index=ANY_POD)
+    def fail_to_connect(self, index: int) -> None:
+        self.job.pods[index].cannot_connect = True
+
     @rule(index=NOT_POD_0)
     def cut_off(self, index: int) -> None:
         self.job.pods[index].cut_off = True

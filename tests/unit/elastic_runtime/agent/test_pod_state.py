@@ -31,6 +31,7 @@ class FakeWorker:
         self.arrived = False
         self.finished = False
         self.ended = False
+        self.joins = False
         self.changes = 0
         self.steps = 0
         self.evaluated = 0
@@ -42,8 +43,10 @@ class FakeWorker:
 
     def receive_ready(self) -> None:
         self.ready = True
+        self.joins = True
 
-    def change_generation(self) -> None:
+    def change_generation(self, *, joins: bool) -> None:
+        self.joins = joins
         self.arrived = False
         self.changes += 1
 
@@ -122,6 +125,27 @@ def test_own_part_of_a_step_ends_when_the_last_rank_waits() -> None:
             pod.receive(index, messages.StepCommitted(step, 0.5, 1.0))
     assert pod.state.own_s == 0.6
     assert pod.receive(0, messages.Formed(6, (0, 1), 8)).own_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("message", "joins"),
+    [
+        (messages.Ready(), True),
+        (messages.Formed(5, (0, 1), 7), False),
+        (messages.Broken(5), True),
+        (messages.Parked(8), True),
+        (messages.Finished(), False),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, bool) else "",
+)
+@pytest.mark.parametrize("joined_before", [False, True])
+def test_a_rank_joins_while_it_is_in_no_generation(
+    message: WorkerMessage, joins: bool, joined_before: bool
+) -> None:
+    pod = Pod()
+    pod.ranks[1].joins = joined_before
+    pod.receive(1, message)
+    assert (pod.ranks[1].joins, pod.ranks[0].joins) == (joins, False)
 
 
 def test_newest_broken_generation_is_kept() -> None:

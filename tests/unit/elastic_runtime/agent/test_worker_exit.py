@@ -1,9 +1,17 @@
 """Whether a pod ends with its worker processes, and with which exit code."""
 
+from dataclasses import dataclass
+
 import pytest
 
-from elastic_runtime.agent.worker_exit import exit_code_after, how_it_ended
+from elastic_runtime.agent.worker_exit import (
+    LEFT_EARLY,
+    exit_code_after,
+    how_it_ended,
+    leaves_peers,
+)
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
+from elastic_runtime.messages import Failed
 
 
 @pytest.mark.parametrize(
@@ -34,8 +42,46 @@ def test_exit_code_after(
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
-    [(-9, "its process was killed by signal 9"), (3, "its script ended with exit code 3")],
+    ("code", "failure", "reason"),
+    [
+        pytest.param(
+            -9, None, "its process was killed by signal 9: see the pod's log", id="by a signal"
+        ),
+        pytest.param(
+            3, None, "its script ended with exit code 3: see the pod's log", id="by an exit code"
+        ),
+        pytest.param(1, Failed("no data"), "no data", id="by an exception"),
+        pytest.param(None, Failed("no data"), LEFT_EARLY, id="early, after an earlier failure"),
+    ],
 )
-def test_an_end_without_a_cause_is_told_by_its_code(code: int, words: str) -> None:
-    assert how_it_ended(code) == f"{words}: see the pod's log"
+def test_the_reason_of_an_end(code: int | None, failure: Failed | None, reason: str) -> None:
+    assert how_it_ended(code, failure) == reason
+
+
+@dataclass(frozen=True)
+class Worker:
+    left_early: bool = False
+    joins: bool = False
+
+
+LEFT = Worker(left_early=True)
+LEFT_BEFORE_ITS_FIRST_GENERATION = Worker(left_early=True, joins=True)
+TRAINS = Worker()
+JOINS = Worker(joins=True)
+
+
+@pytest.mark.parametrize(
+    ("workers", "leaves"),
+    [
+        pytest.param([TRAINS, JOINS], False, id="none left"),
+        pytest.param([LEFT, JOINS], True, id="the other waits for it"),
+        pytest.param([LEFT, TRAINS], False, id="the other may have left too, and save its model"),
+        pytest.param([LEFT, TRAINS, JOINS], True, id="one of the others waits"),
+        pytest.param([LEFT_BEFORE_ITS_FIRST_GENERATION], False, id="a worker without others"),
+        pytest.param([LEFT, LEFT_BEFORE_ITS_FIRST_GENERATION], False, id="all left"),
+    ],
+)
+def test_a_worker_leaves_peers_that_wait_for_a_generation(
+    workers: list[Worker], leaves: bool
+) -> None:
+    assert leaves_peers(workers) == leaves

@@ -153,7 +153,7 @@ def is_sampled(worker: WorkerProcess) -> bool:
 async def test_first_step_of_a_generation_does_not_count_for_the_pace(tmp_path: Path) -> None:
     """It includes the pause."""
     async with worker_in(tmp_path) as worker:
-        worker.change_generation()
+        worker.change_generation(joins=False)
         worker.commit_step(9.0)
         worker.commit_step(0.2)
         pulse = worker.pulse()

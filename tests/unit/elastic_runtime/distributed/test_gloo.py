@@ -32,6 +32,21 @@ def test_a_call_that_takes_long_is_waited_for() -> None:
     assert slow.polls == 3
 
 
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        pytest.param(RuntimeError("connection closed"), PeerLost, id="a lost peer"),
+        pytest.param(torch.OutOfMemoryError("full"), torch.OutOfMemoryError, id="memory"),
+        pytest.param(torch.AcceleratorError("CUDA error"), torch.AcceleratorError, id="own GPU"),
+    ],
+)
+def test_only_an_error_that_another_group_may_cure_is_a_lost_peer(
+    error: RuntimeError, raised: type[Exception]
+) -> None:
+    with pytest.raises(raised), gloo.reporting_lost_peers():
+        raise error
+
+
 @pytest.fixture
 def script_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
     """Connections that the script opens, and accepts, while gloo connects its ranks."""
