@@ -57,6 +57,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/integration/test_raw_elastic.py tests/integration/test_governance_gang.py \
 		tests/integration/test_whatif.py tests/integration/test_overlays.py \
 		tests/integration/test_webhook_certificates.py \
+		tests/integration/test_quota_controller.py \
 		tests/e2e/test_requested_saves.py tests/e2e/test_gentle_stop.py \
 		tests/e2e/test_surplus.py tests/e2e/test_injected_runtime.py \
 		tests/e2e/test_servers.py tests/e2e/test_monitoring.py tests/e2e/test_alerts.py \

@@ -15,6 +15,7 @@ from cede.api.surplus import Base
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
 from scheduler import surplus
+from scheduler.call_turns import MAX_CALLS, Turns
 from scheduler.pod_order import NO_TRIES, Tries, in_order, note
 from scheduler.poll_pauses import poll_pause_s
 from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
@@ -38,8 +39,6 @@ MAX_TRIES = 3
 NOBODY = "none of its pods answers"
 CALL_TIMEOUT_S = 4.0
 """Of one call: so many pods of the job at most are asked, and for so long together."""
-MAX_CALLS = 200
-"""At once. A call that waits for its turn does not time out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class RuntimeClient:
         self._changed = changed
         self._refused = refused
         self._port = port
-        self._turns = asyncio.Semaphore(MAX_CALLS)
+        self._turns = Turns(MAX_CALLS)
         # by Job uid: when the status arrived, by the monotonic clock, and the status
         self._statuses: dict[str, tuple[float, Status]] = {}
         # by Job uid: what we saw of it since we follow it
@@ -187,7 +186,7 @@ class RuntimeClient:
 
     async def _report_finish(self, endpoint: Endpoint, address: str) -> None:
         call = self._signed(endpoint, "POST", contract.FINISHED_PATH)
-        async with self._turns:
+        async with self._turns.take(endpoint.job[0]):
             if self._session and call:
                 await send(self._session, address, self._port, call)
 
@@ -210,7 +209,7 @@ class RuntimeClient:
                 )
 
     async def _get_status(self, endpoint: Endpoint) -> bool:
-        async with self._turns:
+        async with self._turns.take(endpoint.job[0]):
             return not await self._call(endpoint, "GET", contract.STATUS_PATH)
 
     async def _poll(self, uid: str) -> None:

@@ -2,6 +2,7 @@
 
 An open TLS connection costs about 280 KiB, and no network policy can tell an API server from a pod.
 So connections are bounded, and when one too many arrives, the oldest that has sent no review goes.
+One on which a request is being answered does not make room for those that send none.
 """
 
 import asyncio
@@ -12,9 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 MAX_STRANGERS = 100
-"""Connections on which no review was answered yet: a handshake, or nothing, or half of a request.
-An API server sends its review within milliseconds."""
-MAX_CONNECTIONS = 400
+"""Connections on which no review was answered yet: so many that send nothing or are in their
+handshake, and so many that have sent half of a request or more. An API server sends its review
+within milliseconds."""
+MAX_CONNECTIONS = 300
+"""Beside the strangers that send nothing. An API server has no more reviews in flight than requests
+that write, by default 200."""
 STRANGER_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 120.0
 """Longer than Go's clients keep an idle connection (90 s), so that they close it and not we."""
@@ -29,7 +33,7 @@ class Connection:
 
     # what the HTTP server created for it
     handler: asyncio.Protocol
-    # by the event loop's clock: its arrival, or its last answer
+    # by the event loop's clock: its arrival, or when its last review began or was answered
     since: float
     handshake: asyncio.Task[None] | None = None
     transport: asyncio.BaseTransport | None = None
@@ -69,6 +73,7 @@ class Connections:
             yield lambda: None
             return
         connection.in_flight += 1
+        _touch(connection)
 
         def note_review() -> None:
             connection.is_stranger = False
@@ -77,9 +82,7 @@ class Connections:
             yield note_review
         finally:
             connection.in_flight -= 1
-            # a stranger gets no more time by requests that are no reviews
-            if not connection.is_stranger:
-                connection.since = asyncio.get_running_loop().time()
+            _touch(connection)
 
     async def serve(
         self, listener: socket.socket, create: CreateHandler, context: ssl.SSLContext
@@ -109,16 +112,18 @@ class Connections:
             await asyncio.sleep(0)
 
     def _make_room(self) -> None:
-        """At the bounds again. What is being answered is spared."""
+        """At the bounds again. What is being answered goes last."""
         self._forget_closed()
         strangers = [peer for peer in self._open.values() if peer.is_stranger]
-        for connection in strangers[: max(0, len(strangers) - MAX_STRANGERS)]:
+        silent = [peer for peer in strangers if not peer.in_flight]
+        asking = [peer for peer in strangers if peer.in_flight]
+        for connection in (*silent[:-MAX_STRANGERS], *asking[:-MAX_STRANGERS]):
             self._drop(connection)
-        idle = sorted(
-            (peer for peer in self._open.values() if not peer.in_flight),
-            key=lambda peer: peer.since,
+        others = sorted(
+            (peer for peer in self._open.values() if peer.in_flight or not peer.is_stranger),
+            key=lambda peer: (peer.in_flight > 0, peer.since),
         )
-        for connection in idle[: max(0, len(self._open) - MAX_CONNECTIONS)]:
+        for connection in others[:-MAX_CONNECTIONS]:
             self._drop(connection)
 
     async def _sweep_always(self) -> None:
@@ -141,6 +146,12 @@ class Connections:
     def _forget_closed(self) -> None:
         for connection in [peer for peer in self._open.values() if peer.is_closed]:
             del self._open[connection.handler]
+
+
+def _touch(connection: Connection) -> None:
+    """A stranger gets no more time by requests that are no reviews."""
+    if not connection.is_stranger:
+        connection.since = asyncio.get_running_loop().time()
 
 
 async def _shake_hands(

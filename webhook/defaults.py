@@ -1,7 +1,5 @@
 """PURE. The defaults: returns the object as the API server should store it."""
 
-from copy import deepcopy
-
 from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
@@ -10,7 +8,7 @@ from webhook.elastic_job import is_elastic
 from webhook.failure_policy import with_short_delay
 from webhook.gentle_stop import give_time_to_save
 from webhook.job_sets import prepare_job_set
-from webhook.json_fields import ensure_dict, get_dict, get_group_kind, get_label, get_list
+from webhook.json_fields import copied, ensure_dict, get_dict, get_group_kind, get_label, get_list
 from webhook.kinds import (
     JOB,
     JOB_SET,
@@ -40,7 +38,7 @@ def apply_defaults(request: AdmissionRequest) -> Json:
         return with_short_delay(request.object) if is_new else request.object
     if not is_child and not is_in_scope(request):
         return request.object
-    job = deepcopy(request.object)
+    job = copied(request.object)
     if not is_child:
         _set_labels(job, request)
         _delete_with_pods(job, request.old)

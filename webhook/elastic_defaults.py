@@ -1,7 +1,6 @@
 """PURE. The defaults of an elastic Job: its first size, desired size, and pod settings."""
 
 import json
-from copy import deepcopy
 
 from cede.api import sizes
 from cede.api.names import DESIRED_SIZE, ELASTIC_JOB, POD_JOB_UID, SHRUNK_AT, SIZES, SURPLUS_OF
@@ -9,7 +8,7 @@ from cede.api.objects import Json
 from webhook.elastic_job import get_counts, get_desired_size, is_prepared
 from webhook.failure_policy import count_delays_per_index
 from webhook.gentle_stop import job_grace_s
-from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
+from webhook.json_fields import copied, ensure_dict, get_annotation, get_dict, get_dicts
 from webhook.runtime_pods import InjectedEnv, choose_env, of_surplus, prepare_pods, read_env
 from webhook.team import Team
 
@@ -90,7 +89,7 @@ def _restore_after_replace(job: Json, old: Json) -> None:
     old_spec = get_dict(old, "spec")
     for name in ("selector", "suspend", "backoffLimitPerIndex"):
         if name in old_spec:
-            spec[name] = deepcopy(old_spec[name])
+            spec[name] = copied(old_spec[name])
 
 
 def _withhold_token(pod: Json) -> None:
@@ -107,7 +106,7 @@ def _lost_job_label(template: Json, old_template: Json) -> bool:
 
 def _merge(fields: Json, old_fields: Json) -> Json:
     """The old fields, overwritten by the new ones."""
-    return deepcopy(old_fields) | fields
+    return copied(old_fields) | fields
 
 
 def _merge_field(value: Json, old_value: Json, name: str) -> None:

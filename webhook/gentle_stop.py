@@ -1,13 +1,13 @@
 """PURE. The time to save that pods of every kind have when they are stopped."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 
 from cede.api import durations
 from cede.api.names import AFTER_PREEMPTION, GRACE, REQUEUE, RUNTIME, SAVE_TIME, SIZES, STOP
 from cede.api.objects import Json
 from webhook.elastic_job import is_elastic
 from webhook.json_fields import (
+    copied,
     ensure_dict,
     get_annotation,
     get_dict,
@@ -137,7 +137,7 @@ def _restore_patch(job: Json, old: Json) -> None:
     the TrainJob is suspended (Trainer: pkg/runtime/framework/plugins/jobset/jobset.go)."""
     for place, patch in enumerate(get_list(get_dict(old, "spec"), "runtimePatches")):
         if isinstance(patch, dict) and patch.get("manager") == RUNTIME_PATCH:
-            _insert_patch(job, deepcopy(patch), place)
+            _insert_patch(job, copied(patch), place)
 
 
 def _insert_patch(job: Json, patch: Json, place: int) -> None:

@@ -1,5 +1,7 @@
 """PURE. Reads and fills JSON objects of any shape. No function raises, whatever a user sends."""
 
+from typing import Any
+
 from cede.api.objects import Json
 
 
@@ -28,6 +30,18 @@ def ensure_dict(value: Json, *path: str) -> Json:
         if not isinstance(inner, dict):
             inner = value[key] = {}
         value = inner
+    return value
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares no list and no mapping with `value`.
+
+    copy.deepcopy also keeps a note of each, which takes more memory than the copy.
+    """
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
     return value
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from copy import deepcopy
 
 from cede.api.names import (
     IMAGE,
@@ -18,7 +17,14 @@ from cede.api.objects import Json
 from elastic_runtime import contract
 from webhook.command_wrap import wrap
 from webhook.elastic_job import is_elastic
-from webhook.json_fields import get_annotation, get_dict, get_dicts, get_group_kind, get_list
+from webhook.json_fields import (
+    copied,
+    get_annotation,
+    get_dict,
+    get_dicts,
+    get_group_kind,
+    get_list,
+)
 from webhook.kinds import TRAIN_JOB, get_pod_templates
 from webhook.team import Team
 from webhook.training_container import count_accelerators, find_training_container
@@ -68,8 +74,8 @@ def _restore(pod: Json, old_pod: Json, is_wrapped: bool, team: Team) -> None:
     """Only if the old pod has all of it as it is added here. Otherwise an update by Kueue would
     change pods that cannot be changed, and the job would never start."""
     name = _trained_in(old_pod)
-    init_container = deepcopy(_find(old_pod, "initContainers", NAME))
-    unchanged = deepcopy(old_pod)
+    init_container = copied(_find(old_pod, "initContainers", NAME))
+    unchanged = copied(old_pod)
     _inject(unchanged, _find(unchanged, "containers", name), init_container, is_wrapped, team)
     if name and unchanged == old_pod:
         container = _find(pod, "containers", name) or find_training_container(pod, team)

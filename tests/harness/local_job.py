@@ -78,6 +78,8 @@ class Job:
         self.port = free_port()
         (directory / "train.py").write_text(script)
         (directory / "key").write_bytes(KEY)
+        # that signs calls to it
+        self.key = KEY
         # Runs instead of the script.
         self.command: list[str] = []
         self.pods: dict[int, subprocess.Popen[bytes]] = {}
@@ -118,7 +120,7 @@ class Job:
                 os.killpg(worker, signal.SIGKILL)
         self.pods[index].wait()
 
-    def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
+    def call(self, method: str, path: str, body: bytes = b"", key: bytes | None = None) -> Status:
         """The answer of pod 0, or of the first other pod that answers.
 
         If none does, raises control_client.Refused of one that refuses, or OSError.
@@ -126,7 +128,7 @@ class Job:
         errors = list[OSError | control_client.Refused]()
         for port in [self.port_of(index) for index in sorted(self.pods)] or [self.port]:
             try:
-                return self._call_port(port, method, path, body, key)
+                return self._call_port(port, method, path, body, key or self.key)
             except (OSError, control_client.Refused) as error:
                 errors.append(error)
         refusals = [error for error in errors if isinstance(error, control_client.Refused)]

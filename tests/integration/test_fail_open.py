@@ -18,7 +18,7 @@ TEAM = "gov-open"
 def admin(cluster: Any) -> Iterator[Admin]:
     """A team with an elastic job, and then no webhook."""
     with governed(cluster) as admin:
-        admin.apply_team(TEAM, 8)
+        admin.apply_team(TEAM, 8, maxPriorityClass="training")
         cluster.kubectl("create", "-f", "-", stdin=kubectl_list(job_file(TEAM)))
         try:
             with cluster.switched_off(names.WEBHOOK):
@@ -53,6 +53,28 @@ def test_a_plain_job_is_queued_by_kueues_own_defaults(admin: Admin) -> None:
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "plain")
     assert job["metadata"]["labels"][names.QUEUE_NAME] == names.LOCAL_QUEUE
     admin.delete_job(TEAM, "plain")
+
+
+def test_a_job_whose_owner_is_a_pod_of_another_job_is_refused(admin: Admin) -> None:
+    """Kueue would not queue it by itself."""
+    admin.submit(admin.job(TEAM, "parent", 1))
+    selector = ("-n", TEAM, "-l", "batch.kubernetes.io/job-name=parent")
+    [pod] = admin.cluster.until(
+        lambda: admin.cluster.kubectl_json("get", "pods", *selector)["items"], "a pod of it", 120
+    )
+    child = admin.job(TEAM, "child", 1)
+    owner = {"apiVersion": "v1", "kind": "Pod", "controller": True}
+    owner |= {field: pod["metadata"][field] for field in ("name", "uid")}
+    child["metadata"]["ownerReferences"] = [owner]
+    message = expect_refusal(admin, "create", "-f", "-", stdin=kubectl_list(child))
+    assert "names a controller, which only a controller may do" in message
+    admin.delete_job(TEAM, "parent")
+
+
+def test_a_job_above_the_teams_highest_class_is_refused(admin: Admin) -> None:
+    job = admin.job(TEAM, "urgent", 1, priority="inference")
+    message = expect_refusal(admin, "create", "-f", "-", stdin=kubectl_list(job))
+    assert "names a class that this team may not use" in message
 
 
 def test_a_new_elastic_job_is_refused_completely(admin: Admin) -> None:

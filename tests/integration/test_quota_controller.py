@@ -13,6 +13,7 @@ from cede.api import names
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
+    CONFIG_MAPS,
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -21,11 +22,14 @@ from cede.api.objects import (
     Json,
     Key,
     Kind,
+    condition,
     is_true,
 )
+from cede.api.reasons import AllocationReason
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.errors import NotFound
+from tests.marks import LONG
 
 pytestmark = pytest.mark.cluster
 
@@ -69,6 +73,12 @@ async def wait_until_deleted(client: Client, kind: Kind, key: Key, *, timeout_s:
 def is_ready(allocation: Json) -> bool:
     conditions: list[Json] = allocation.get("status", {}).get("conditions", [])
     return is_true(conditions, "Ready")
+
+
+def reason_of(allocation: Json) -> str:
+    """Why it is ready, or not."""
+    ready = condition(allocation.get("status", {}).get("conditions", []), "Ready")
+    return str(ready["reason"]) if ready else ""
 
 
 def new_job(namespace: str, gpus: int) -> Json:
@@ -146,6 +156,41 @@ async def test_an_allocation_admits_a_job_and_is_deleted_after_it(
         await client.get(LOCAL_QUEUES, dict, (team, names.LOCAL_QUEUE))
     namespace = await client.get(NAMESPACES, dict, ("", team))
     assert names.TEAM not in namespace["metadata"]["labels"], "the namespace stays"
+
+
+@LONG
+async def test_a_namespace_that_is_deleted_gives_its_quota_back_and_is_created_again(
+    client: Client, team: str
+) -> None:
+    async def submit() -> None:
+        await client.create(JOBS, new_job(team, 1), namespace=team)
+        await wait_for(
+            client, CLUSTER_QUEUES, ("", team), lambda q: q["status"]["reservingWorkloads"] == 1
+        )
+
+    await wait_for(client, ALLOCATIONS, ("", team), is_ready)
+    await submit()
+    # while it is there, so is the namespace
+    kept = {"name": "kept", "namespace": team, "finalizers": ["cede.test/kept"]}
+    await client.create(CONFIG_MAPS, {"metadata": kept}, namespace=team)
+    try:
+        before = await client.get(NAMESPACES, dict, ("", team))
+        await client.delete(NAMESPACES, ("", team))
+        await wait_for(
+            client,
+            ALLOCATIONS,
+            ("", team),
+            lambda a: reason_of(a) == AllocationReason.NAMESPACE_TERMINATING,
+        )
+        await wait_for(
+            client, CLUSTER_QUEUES, ("", team), lambda q: q["status"]["reservingWorkloads"] == 0
+        )
+    finally:
+        await client.patch(CONFIG_MAPS, (team, "kept"), {"metadata": {"finalizers": None}})
+    uid = before["metadata"]["uid"]
+    await wait_for(client, NAMESPACES, ("", team), lambda n: n["metadata"]["uid"] != uid)
+    await wait_for(client, ALLOCATIONS, ("", team), is_ready)
+    await submit()
 
 
 async def test_a_changed_allocation_is_in_the_queue_within_a_second(

@@ -12,21 +12,17 @@ import time
 from collections.abc import Sequence
 
 from deploy.local.cells import CELLS
-from tests.matrix.table import Result, matrix_table, read_results, versions, write_results
+from tests.matrix.table import (
+    Result,
+    chosen_tests,
+    digest_of,
+    matrix_table,
+    read_results,
+    versions,
+    write_results,
+)
 from tests.paths import TREE
 
-FACTS = "tests/matrix/test_versions.py"
-TESTS = (
-    FACTS,
-    "tests/matrix/test_lever.py",
-    "tests/integration/test_webhook.py",
-    "tests/integration/test_accelerators_policy.py",
-    "tests/integration/test_reservation.py",
-    "tests/e2e/test_cession.py::test_the_preemptor_runs_and_the_target_trains_on",
-    "tests/e2e/test_growth.py",
-)
-"""What must hold in every cell: the facts that a take-back rests on, the webhook and the admission
-policies, what is released reaches its preemptor, one take-back and one growth of real jobs."""
 OUTCOME = re.compile(r"^(PASSED|FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -55,7 +51,7 @@ def try_cell(name: str) -> Result:
     started = run("-m", "deploy.local", "up", cell=name)
     if started.returncode:
         return Result(kubernetes, kueue, 0, (started.stderr.strip().splitlines()[-1],))
-    tests = (FACTS,) if cell.unsupported else TESTS
+    tests = chosen_tests(cell)
     done = run("-m", "pytest", "-q", "-rpfE", "--tb=short", *tests, cell=name)
     outcomes = OUTCOME.findall(done.stdout)
     passed = sum(outcome == "PASSED" for outcome, _ in outcomes)
@@ -64,7 +60,7 @@ def try_cell(name: str) -> Result:
         print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
     if done.returncode and not failed:
         failed = (f"pytest ended with exit code {done.returncode}",)
-    return Result(kubernetes, kueue, passed, failed)
+    return Result(kubernetes, kueue, passed, failed, digest_of(tests))
 
 
 def run(*argv: str, cell: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,7 @@
 """Queues and Jobs that Cede has nothing to do with, on a fake node: what Kueue itself does."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +17,8 @@ NODE = fake_node("lever-1", 0, "lever")
 NEVER = {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
 ANY = {**NEVER, "reclaimWithinCohort": "Any"}
 HIGH = "lever-high"
+ENDS_LATE = "cede.test/ends-late"
+"""A finalizer. A pod that has it ends only after `let_pods_end`, as one that ignores SIGTERM."""
 QUOTAS = {"own": 8, "lent": 4, "poor": 0}
 """Queue → its quota of CPU; they borrow from each other without limit."""
 TIMEOUT_S = 60
@@ -49,8 +51,20 @@ SHARED = [
 ]
 
 
-def job(queue: str, name: str, pods: int, *, elastic: bool = False, priority: str = "") -> Json:
-    """An Indexed Job of this number of pods, each with one CPU."""
+def job(
+    queue: str,
+    name: str,
+    pods: int,
+    *,
+    elastic: bool = False,
+    priority: str = "",
+    finalizers: Iterable[str] = (),
+    failures: int = 0,
+) -> Json:
+    """An Indexed Job of this number of pods, each with one CPU and these finalizers.
+
+    It fails after more than so many failures of pods.
+    """
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     pod = {
         "restartPolicy": "Never",
@@ -71,8 +85,8 @@ def job(queue: str, name: str, pods: int, *, elastic: bool = False, priority: st
         "completionMode": "Indexed",
         "parallelism": pods,
         "completions": pods,
-        "backoffLimit": 0,
-        "template": {"spec": pod},
+        "backoffLimit": failures,
+        "template": {"metadata": {"finalizers": [*finalizers]}, "spec": pod},
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
@@ -94,6 +108,10 @@ class PlainKueue:
         """As the scheduler does it: both numbers in one patch."""
         spec = {"parallelism": pods, "completions": pods}
         self.patch("job", name, {"spec": spec})
+
+    def set_parallelism(self, name: str, pods: int) -> None:
+        """The completions stay."""
+        self.patch("job", name, {"spec": {"parallelism": pods}})
 
     def patch(self, kind: str, name: str, body: Json) -> None:
         patch = json.dumps(body)
@@ -149,18 +167,34 @@ class PlainKueue:
     def wait_for_use(self, queue: str, cpu: int) -> None:
         self.until(lambda: self.used(queue) == cpu, f"{queue} to use {cpu} CPU")
 
-    def running(self, name: str) -> dict[int, str]:
-        """Index → uid of each pod that runs and does not end."""
+    def pods(self, name: str) -> dict[int, Json]:
+        """By index; those that end too."""
         selector = f"batch.kubernetes.io/job-name={name}"
         pods = self.cluster.kubectl_json("get", "pods", "-n", NAMESPACE, "-l", selector)["items"]
+        index = "batch.kubernetes.io/job-completion-index"
+        return {int(pod["metadata"]["labels"][index]): pod for pod in pods}
+
+    def running(self, name: str) -> dict[int, str]:
+        """Index → uid of each pod that runs and does not end."""
         return {
-            int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]): pod[
-                "metadata"
-            ]["uid"]
-            for pod in pods
+            index: pod["metadata"]["uid"]
+            for index, pod in self.pods(name).items()
             if pod["status"].get("phase") == "Running"
             and "deletionTimestamp" not in pod["metadata"]
         }
+
+    def ending(self, name: str) -> set[int]:
+        """The indexes of the pods that end, and still have what they run on."""
+        pods = self.pods(name)
+        return {index for index in pods if "deletionTimestamp" in pods[index]["metadata"]}
+
+    def let_pods_end(self, name: str) -> None:
+        """Those that have `ENDS_LATE`."""
+        for pod in self.pods(name).values():
+            self.patch("pod", pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+    def is_complete(self, name: str) -> bool:
+        return condition_of(self.get_job(name), "Complete").get("status") == "True"
 
     def wait_for_pods(self, name: str, count: int) -> dict[int, str]:
         """Those with the lowest indexes, and no other."""

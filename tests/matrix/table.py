@@ -1,12 +1,28 @@
-"""The results of `make matrix`, and the table of them in docs/install.md."""
+"""What `make matrix` tries, its results, and the table of them in docs/install.md."""
 
+import ast
+import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deploy.local import binaries
 from deploy.local.cells import CELLS, DEFAULT, Cell
+from tests.paths import TREE
 
+FACTS = "tests/matrix/test_versions.py"
+TESTS = (
+    FACTS,
+    "tests/matrix/test_lever.py",
+    "tests/integration/test_webhook.py",
+    "tests/integration/test_accelerators_policy.py",
+    "tests/integration/test_reservation.py",
+    "tests/e2e/test_cession.py::test_the_preemptor_runs_and_the_target_trains_on",
+    "tests/e2e/test_growth.py",
+)
+"""What must hold in every cell: the facts that a take-back rests on, the webhook and the admission
+policies, what is released reaches its preemptor, one take-back and one growth of real jobs."""
 RESULTS = Path(__file__).with_name("results.json")
 
 
@@ -19,12 +35,37 @@ class Result:
     passed: int
     # tests, or what kept the cluster from starting
     failed: tuple[str, ...] = ()
+    # the digest of the list of tests; empty if the cluster did not start
+    tests: str = ""
 
 
 def versions(cell: Cell) -> tuple[str, str]:
     """Of Kubernetes and Kueue."""
     kubernetes = binaries.version(binaries.KUBERNETES, cell.modules)
     return kubernetes, binaries.version("sigs.k8s.io/kueue")
+
+
+def chosen_tests(cell: Cell) -> tuple[str, ...]:
+    """The files and tests that are run in this cell."""
+    return (FACTS,) if cell.unsupported else TESTS
+
+
+def digest_of(tests: Iterable[str]) -> str:
+    """Another one when a test is added, removed or renamed."""
+    names = [name for test in tests for name in _names_in(test)]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def _names_in(test: str) -> list[str]:
+    """Of a test its name, of a file those of all its tests."""
+    if "::" in test:
+        return [test]
+    functions = [
+        node.name
+        for node in ast.parse((TREE / test).read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return [f"{test}::{name}" for name in functions if name.startswith("test_")]
 
 
 def read_results() -> dict[str, Result]:

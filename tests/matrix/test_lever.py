@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from tests.marks import MATRIX
-from tests.matrix.plain_kueue import ANY, HIGH, NEVER, PlainKueue, job, plain_kueue
+from tests.matrix.plain_kueue import (
+    ANY,
+    ENDS_LATE,
+    HIGH,
+    NAMESPACE,
+    NEVER,
+    PlainKueue,
+    job,
+    plain_kueue,
+)
 
 pytestmark = [pytest.mark.cluster, MATRIX]
 
@@ -127,6 +136,65 @@ def test_a_shrink_keeps_the_lowest_indexes_counts_no_failure_and_frees_quota(
     kueue.wait_for_use("own", 2)
     assert after == {index: before[index] for index in (0, 1)}
     assert not kueue.get_job("elastic")["status"].get("failed")
+
+
+def test_lowering_the_parallelism_alone_may_stop_the_lowest_index(kueue: PlainKueue) -> None:
+    """The youngest pod ends, here the one that replaced the first."""
+    kueue.submit(job("own", "elastic", 4, elastic=True, failures=3))
+    before = kueue.wait_for_pods("elastic", 4)
+    kueue.cluster.kubectl(
+        "delete", "pod", "-n", NAMESPACE, kueue.pods("elastic")[0]["metadata"]["name"]
+    )
+    kueue.until(
+        lambda: kueue.running("elastic").get(0) not in (None, before[0]), "the first to be replaced"
+    )
+    kueue.set_parallelism("elastic", 3)
+    kueue.until(lambda: sorted(kueue.running("elastic")) == [1, 2, 3], "the first pod to end")
+
+
+@pytest.mark.parametrize(
+    "pods", [pytest.param(4, id="after a resize"), pytest.param(0, id="from the start")]
+)
+def test_a_job_of_no_completions_is_complete_and_never_runs_again(
+    kueue: PlainKueue, pods: int
+) -> None:
+    kueue.submit(job("own", "elastic", pods, elastic=True))
+    if pods:
+        kueue.wait_for_pods("elastic", pods)
+        kueue.resize("elastic", 0)
+    kueue.until(lambda: kueue.is_complete("elastic"), "the job to be complete")
+    kueue.resize("elastic", 2)
+    # what comes later runs meanwhile
+    kueue.submit(job("own", "later", 1))
+    kueue.wait_for_pods("later", 1)
+    assert not kueue.running("elastic")
+    assert kueue.is_complete("elastic")
+
+
+def test_a_job_of_no_parallelism_releases_its_quota_and_runs_again(kueue: PlainKueue) -> None:
+    kueue.submit(job("own", "elastic", 4, elastic=True))
+    kueue.wait_for_pods("elastic", 4)
+    kueue.set_parallelism("elastic", 0)
+    kueue.wait_for_pods("elastic", 0)
+    kueue.wait_for_use("own", 0)
+    assert not kueue.is_complete("elastic")
+    kueue.set_parallelism("elastic", 4)
+    kueue.wait_for_pods("elastic", 4)
+    kueue.wait_for_use("own", 4)
+
+
+def test_quota_is_free_before_the_pods_have_ended(kueue: PlainKueue) -> None:
+    """So the pods of the preemptor may wait for a node."""
+    kueue.submit(job("own", "elastic", 8, elastic=True, finalizers=[ENDS_LATE]))
+    try:
+        kueue.wait_for_pods("elastic", 8)
+        kueue.submit(job("own", "claim", 6))
+        kueue.until(lambda: kueue.is_refused("claim"), "the claim to be pending")
+        kueue.resize("elastic", 2)
+        kueue.wait_for_admission("claim")
+        assert kueue.ending("elastic") == {2, 3, 4, 5, 6, 7}
+    finally:
+        kueue.let_pods_end("elastic")
 
 
 def test_a_growth_stops_no_pod_and_counts_once(kueue: PlainKueue) -> None:

@@ -1,4 +1,4 @@
-"""The key of a running job is replaced: it trains on, and the old key ends."""
+"""The key of a running job is replaced: it trains on, is resized, and the old key ends."""
 
 import time
 from collections.abc import Callable
@@ -30,10 +30,11 @@ def test_a_job_trains_on_while_its_key_is_replaced_and_ends(
     # as if it had been replaced so long ago
     file.write_bytes(contract.replace_key(KEY, NEW_KEY, KEY, replaced_at - contract.KEY_OVERLAP_S))
     until(lambda: not accepts(job, KEY))
-    first = job.call("GET", contract.STATUS_PATH, key=NEW_KEY)
-    until(lambda: job.call("GET", contract.STATUS_PATH, key=NEW_KEY).step > first.step + 10)
-    after = job.call("GET", contract.STATUS_PATH, key=NEW_KEY)
-    assert (after.size, after.generation) == (2, before.generation), "no pod lost the other"
+    job.key = NEW_KEY
+    after = job.trains(2, beyond=10)
+    assert after.generation == before.generation, "no pod lost the other"
+    job.resize(1)
+    job.resumes(after, 1)
     job.stop()
     check_exactly_once(job, undisturbed)
 

@@ -5,7 +5,7 @@ import io
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import aiohttp
 import pytest
@@ -19,7 +19,9 @@ from webhook.connections import Connections, listen
 from webhook.server import VALIDATE, create_app
 
 REVIEW = json.dumps(make_review(elastic_job())).encode()
+HEAD = b"POST /validate HTTP/1.1\r\nHost: x\r\n"
 FEW = 5
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Port:
@@ -33,6 +35,18 @@ class Port:
 
     async def connect(self, *, tls: bool = True) -> asyncio.StreamReader:
         """A peer that sends nothing more."""
+        reader, _ = await self.open(tls=tls)
+        return reader
+
+    async def begin_review(self) -> Streams:
+        """A peer that has sent half of a review, of which the webhook has begun to read."""
+        reader, writer = await self.open()
+        writer.write(b"%bContent-Length: %d\r\nExpect: 100-continue\r\n\r\n" % (HEAD, len(REVIEW)))
+        writer.write(REVIEW[:99])
+        await reader.readuntil(b"100 Continue\r\n\r\n")
+        return reader, writer
+
+    async def open(self, *, tls: bool = True) -> Streams:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1",
             self.number,
@@ -40,7 +54,7 @@ class Port:
             server_hostname=HOSTS[0] if tls else None,
         )
         self.peers.callback(writer.close)
-        return reader
+        return reader, writer
 
     async def review(self, session: aiohttp.ClientSession) -> bool:
         url = f"https://127.0.0.1:{self.number}{VALIDATE}"
@@ -91,12 +105,48 @@ async def test_the_oldest_strangers_make_room_and_reviews_are_answered(
             assert with_error[0] == b"" or isinstance(with_error[0], ConnectionError)
 
 
+async def test_a_first_review_is_answered_while_others_connect_and_send_nothing(port: Port) -> None:
+    """A new connection of an API server: failurePolicy Ignore lets in what is not answered."""
+    reader, writer = await port.begin_review()
+    for _ in range(3 * FEW):
+        await port.connect()
+    writer.write(REVIEW[99:])
+    assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+
+
+async def test_first_reviews_that_do_not_end_are_bounded_and_keep_room_for_others(
+    port: Port,
+) -> None:
+    oldest, _ = await port.begin_review()
+    for _ in range(2 * FEW):
+        await port.begin_review()
+    with suppress(ConnectionError):
+        assert await oldest.read(1) == b""
+    assert len(port.connections) <= FEW + 1
+    async with port.session() as session:
+        assert await port.review(session)
+
+
 async def test_known_connections_are_bounded_too(port: Port) -> None:
     async with AsyncExitStack() as sessions:
         for _ in range(4 * FEW):
             session = await sessions.enter_async_context(port.session())
             assert await port.review(session)
-        assert len(port.connections) <= 2 * FEW
+        # the newest was silent when it arrived
+        assert len(port.connections) <= 2 * FEW + 1
+
+
+async def test_reviews_that_do_not_end_are_bounded_on_known_connections_too(port: Port) -> None:
+    """And another API server's new connection has room beside them."""
+    for _ in range(4 * FEW):
+        reader, writer = await port.open()
+        writer.write(b"%bContent-Length: %d\r\n\r\n%b" % (HEAD, len(REVIEW), REVIEW))
+        assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"%bContent-Length: 9999\r\nExpect: 100-continue\r\n\r\n" % HEAD)
+        await reader.readuntil(b"100 Continue\r\n\r\n")
+    assert len(port.connections) <= 2 * FEW + 1
+    async with port.session() as session:
+        assert await port.review(session)
 
 
 async def test_who_sends_no_review_is_closed_soon_and_an_api_server_is_not(port: Port) -> None:
@@ -119,9 +169,7 @@ async def test_a_review_that_never_ends_is_refused_in_time(
         "127.0.0.1", port.number, ssl=port.trust, server_hostname=HOSTS[0]
     )
     port.peers.callback(writer.close)
-    writer.write(
-        b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + REVIEW[:99]
-    )
+    writer.write(HEAD + b"Content-Length: 9999\r\n\r\n" + REVIEW[:99])
     assert b"try again" in await reader.readuntil(b"}}}")
     now = asyncio.get_running_loop().time()
     port.connections.sweep(now + limits.STRANGER_TIMEOUT_S + 1)

@@ -1,5 +1,6 @@
 """Any value can be read and filled."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from cede.api.objects import Json
 from tests.builders.random_jobs import JSON
 from webhook.json_fields import (
+    copied,
     ensure_dict,
     get_annotation,
     get_dict,
@@ -23,6 +25,23 @@ JOB: Json = {
     "metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}},
     "spec": {"items": [{"n": 1}, "text", {"n": 2}]},
 }
+
+
+@given(JSON)
+def test_a_copy_is_equal_and_a_change_of_it_changes_nothing_else(value: Any) -> None:
+    before = deepcopy(value)
+    copy = copied(value)
+    assert copy == value
+    empty(copy)
+    assert value == before
+
+
+def empty(value: Any) -> None:
+    """And all that is in it."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            empty(item)
+        value.clear()
 
 
 def test_fields_are_read() -> None:

@@ -7,7 +7,7 @@ from deploy.local import binaries
 from deploy.local.__main__ import main
 from deploy.local.cells import CELLS, DEFAULT, DEFAULT_NAME, Cell
 from deploy.local.cluster import fingerprint
-from tests.matrix.table import read_results, versions
+from tests.matrix.table import chosen_tests, digest_of, read_results, versions
 
 PLAIN = {name: cell for name, cell in CELLS.items() if not cell.gates and not cell.kueue_gates}
 
@@ -36,6 +36,19 @@ def test_what_cede_calls_tested_is_what_has_passed() -> None:
 def test_a_cell_that_was_tried_was_so_with_its_present_versions(name: str) -> None:
     if result := read_results().get(name):
         assert (result.kubernetes, result.kueue) == versions(CELLS[name]), "run `make matrix`"
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_that_was_tried_was_so_with_the_present_tests(name: str) -> None:
+    """So that "works" says that it is of all that must hold."""
+    if (result := read_results().get(name)) and not result.failed:
+        assert result.tests == digest_of(chosen_tests(CELLS[name])), "run `make matrix`"
+
+
+def test_another_test_is_another_list_of_tests() -> None:
+    facts, *others = chosen_tests(DEFAULT)
+    assert digest_of([facts]) != digest_of([facts, *others])
+    assert digest_of([f"{facts}::test_a"]) != digest_of([f"{facts}::test_b"])
 
 
 def test_another_cell_needs_another_cluster() -> None:

@@ -1,0 +1,57 @@
+"""Limits the calls to runtimes that run at once, and shares them between namespaces."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+MAX_CALLS = 200
+"""At once. A call that waits for its turn does not time out."""
+
+
+class Turns:
+    """A free turn goes to the waiting namespace that has the fewest.
+
+    So pods that do not answer delay only calls to their own namespace: however many these are, any
+    other one gets the next turn that ends.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._taken = Counter[str]()
+        # by namespace: its calls, the oldest first; of equal ones the first namespace goes next
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def take(self, namespace: str) -> AsyncIterator[None]:
+        """A turn of this namespace, until the context ends."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(namespace, deque()).append(turn)
+        self._grant()
+        try:
+            await turn
+            yield
+        finally:
+            # a call that was cancelled may just have got its turn
+            if not turn.cancelled():
+                self._end(namespace)
+
+    def _end(self, namespace: str) -> None:
+        self._taken[namespace] -= 1
+        if not self._taken[namespace]:
+            del self._taken[namespace]
+        self._free += 1
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._free and self._waiting:
+            namespace = min(self._waiting, key=self._taken.__getitem__)
+            waiting = self._waiting.pop(namespace)
+            turn = waiting.popleft()
+            if waiting:
+                self._waiting[namespace] = waiting
+            # a call that was cancelled does not wait any more
+            if not turn.cancelled():
+                turn.set_result(None)
+                self._free -= 1
+                self._taken[namespace] += 1
