@@ -160,9 +160,12 @@ def _call(
         try:
             return asyncio.run(call)
         except control_client.Refused as refused:
+            if refused.status == HTTPStatus.UNAUTHORIZED:
+                error = error or ConnectionError("another job listens there")
+                continue
             if HTTPStatus.BAD_REQUEST <= refused.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            # It knows no coordinator, or is of another job.
+            # It knows no coordinator, or is another process.
             error = refused
         except OSError as silence:
             error = error or silence
