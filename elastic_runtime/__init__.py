@@ -8,6 +8,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+_complaint = ""
 # Below an older Python nothing else of this package can be parsed; this file can, since 3.6.
 if sys.version_info < (3, 11):  # noqa: UP036 - the image's Python may be any
     _version = ".".join(str(part) for part in sys.version_info[:3])
@@ -15,6 +16,12 @@ if sys.version_info < (3, 11):  # noqa: UP036 - the image's Python may be any
         f"elastic_runtime: this is Python {_version} ({sys.executable}), and Python 3.11 to 3.14 "
         f"is needed: use an image that has it, or name its other Python in the command"
     )
+elif sys.platform == "win32":
+    _complaint = (
+        "elastic_runtime: Windows is not supported: use Linux, such as in WSL 2 or a container; on "
+        "macOS a job of one trains"
+    )
+if _complaint:
     # `python -m elastic_runtime` ends with this line; a script or a notebook may go on without us.
     if sys.argv[0] == "-m":
         sys.exit(_complaint)

@@ -96,7 +96,7 @@ class Agent:
     def _start_tasks(self) -> list[asyncio.Task[None]]:
         watch = HangWatch(self.pool, self._log_hang)
         loops = [self.leadership.run(), self.pool.run_workers(), watch.run()]
-        if self.settings.host:
+        if self.settings.launcher:
             loops.append(self._leave_with_launcher())
         return [asyncio.create_task(work) for work in loops]
 
@@ -135,9 +135,8 @@ class Agent:
 
     async def _leave_with_launcher(self) -> None:
         """A local job ends with the process that started it, also if that one was killed."""
-        launcher = os.getppid()
-        # No event tells of the end of a parent.
-        while os.getppid() == launcher:  # noqa: ASYNC110
+        # No event tells of the end of a parent, which may have ended before this process was up.
+        while os.getppid() == self.settings.launcher:  # noqa: ASYNC110
             await asyncio.sleep(LAUNCHER_INTERVAL_S)
         log.warning("the process that started this local job has ended")
         await self._leave()

@@ -14,6 +14,7 @@ Every agent answers:
 All pods run the same image, so messages carry no version.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from elastic_runtime.messages import Progress, Record, StoreOpened
@@ -23,6 +24,8 @@ RECORD_PATH = "/v1/record"
 STACKS_PATH = "/v1/stacks"
 STANDING_PATH = "/v1/standing"
 VOTE_PATH = "/v1/vote"
+ADDRESS = re.compile(r"(.+):([0-9]{1,5})")
+MAX_PORT = 65535
 
 
 def life_of(incarnation: str) -> str:
@@ -137,9 +140,17 @@ class StacksReply:
 # --- who coordinates ------------------------------------------------------------------------------
 
 
+def split(address: str) -> tuple[str, int]:
+    """Host and port of an address, which may be of IPv6. Raises ValueError for anything else."""
+    match = ADDRESS.fullmatch(address)
+    if match is None or int(match[2]) > MAX_PORT:
+        raise ValueError(f"the address is {address[:40]!r}: it must be host:port")
+    return match[1], int(match[2])
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The pod that coordinates in an epoch."""
+    """The pod that coordinates in an epoch. Raises ValueError for an address that is none."""
 
     index: int
     # Of its agent.
@@ -149,6 +160,9 @@ class Leader:
     epoch: int
     # Nobody voted for it, and all of its members are terminating.
     is_last_save: bool = False
+
+    def __post_init__(self) -> None:
+        split(self.address)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from elastic_runtime.agent.coordination import (
     CoordinatorReply,
     CoordinatorState,
     StacksReply,
+    split,
 )
 from elastic_runtime.agent.coordinator import MISDIRECTED, Coordinator
 from elastic_runtime.agent.knowledge import NEVER
 from elastic_runtime.agent.membership_view import HEARTBEAT_S, Limits, heartbeat_s
-from elastic_runtime.agent.peers import split
 from elastic_runtime.agent.pod_state import merged
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_pool import WorkerPool

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from elastic_runtime import json_codec
 from elastic_runtime.agent import succession
 from elastic_runtime.agent.control_client import Refused, call
-from elastic_runtime.agent.coordination import VOTE_PATH, Ballot, Candidacy, Standing
-from elastic_runtime.agent.peers import MAX_CALLS, Peer, split
+from elastic_runtime.agent.coordination import VOTE_PATH, Ballot, Candidacy, Standing, split
+from elastic_runtime.agent.peers import MAX_CALLS, Peer
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.messages import Record
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client
-from elastic_runtime.agent.settings import LOCAL_HOST_ENV, PORTS
+from elastic_runtime.agent.settings import LAUNCHER_ENV, LOCAL_HOST_ENV, PORTS
 from elastic_runtime.agent.signing_keys import KeyFile, Keys
 from elastic_runtime.agent.terminal_view import TerminalView
 from elastic_runtime.contract import Status
@@ -160,9 +160,12 @@ def _call(
         try:
             return asyncio.run(call)
         except control_client.Refused as refused:
+            if refused.status == HTTPStatus.UNAUTHORIZED:
+                error = error or ConnectionError("another job listens there")
+                continue
             if HTTPStatus.BAD_REQUEST <= refused.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            # It knows no coordinator, or is of another job.
+            # It knows no coordinator, or is another process.
             error = refused
         except OSError as silence:
             error = error or silence
@@ -191,6 +194,7 @@ def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) ->
         contract.JOB_ENV: JOB,
         contract.JOB_UID_ENV: JOB,
         LOCAL_HOST_ENV: HOST,
+        LAUNCHER_ENV: str(os.getpid()),
         contract.KEY_FILE_ENV: str(key),
         contract.PORT_ENV: str(port),
     }

@@ -12,7 +12,7 @@ from enum import Enum
 
 from elastic_runtime import json_codec
 from elastic_runtime.agent.control_client import Refused, call
-from elastic_runtime.agent.coordination import STANDING_PATH, Standing
+from elastic_runtime.agent.coordination import STANDING_PATH, Standing, split
 from elastic_runtime.agent.settings import PodSettings
 
 # For the answer of an agent that runs: it computes nothing for it.
@@ -93,12 +93,6 @@ def _pod_name(settings: PodSettings, index: int) -> str:
     if settings.surplus and index >= settings.base_size:
         return f"{settings.surplus}-{index - settings.base_size}"
     return f"{settings.job}-{index}"
-
-
-def split(address: str) -> tuple[str, int]:
-    """Host and port of an address, which may be of IPv6."""
-    host, _, port = address.rpartition(":")
-    return host, int(port)
 
 
 async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:

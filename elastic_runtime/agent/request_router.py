@@ -4,10 +4,15 @@ from collections.abc import Callable, Mapping
 
 from elastic_runtime import contract, json_codec
 from elastic_runtime.agent.control_client import Refused, forward
-from elastic_runtime.agent.coordination import STANDING_PATH, VOTE_PATH, Candidacy, Standing
+from elastic_runtime.agent.coordination import (
+    STANDING_PATH,
+    VOTE_PATH,
+    Candidacy,
+    Standing,
+    split,
+)
 from elastic_runtime.agent.coordinator import CONFLICT, MISDIRECTED
 from elastic_runtime.agent.leadership import Leadership
-from elastic_runtime.agent.peers import split
 
 # For a controller's call. Controllers wait 2 s, and then try another pod.
 FORWARD_TIMEOUT_S = 3.0

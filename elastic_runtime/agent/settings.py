@@ -11,6 +11,8 @@ from elastic_runtime.agent.signing_keys import KeyFile, Keys
 
 # Host of pod 0 when all pods run on one machine.
 LOCAL_HOST_ENV = "CEDE_LOCAL"
+# The process that started them: they end with it.
+LAUNCHER_ENV = "CEDE_LAUNCHER"
 # Beside the key of a local job: a file for each pod, with its control port.
 PORTS = "ports"
 # An agent writes the next three for its workers. The descriptor of the socket to the agent; a
@@ -44,6 +46,8 @@ class PodSettings:
     port: int
     # Where it listens; None: at all addresses.
     host: str | None = None
+    # The process that started all pods of this machine; 0 in a cluster.
+    launcher: int = 0
     # The domain of the pods' names; empty if all pods run on this machine.
     peers: str = ""
     # Pods of the base of a job, and the Job of all others: the surplus; 0 if there is no such Job.
@@ -112,6 +116,7 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
         first_port=port,
         port=port if index == 0 or not local_host else 0,
         host=local_host,
+        launcher=int(env.get(LAUNCHER_ENV, "0")),
         peers="" if local_host else peers,
         base_size=base_size,
         surplus=own_job if offset else env.get(contract.SURPLUS_ENV, ""),

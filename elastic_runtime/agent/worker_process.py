@@ -266,6 +266,8 @@ async def spawn(
         contract.RANKS_ENV: str(settings.ranks),
     }
     output = open_streams(settings, local_rank)
+    reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
+    # The last thing that is awaited: it ends the process if it is cancelled.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",
@@ -279,7 +281,6 @@ async def spawn(
     worker_end.close()
     for stream in output:
         stream.release()
-    reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
     worker = WorkerProcess(process, reader, writer, stacks, clock)
     worker.output = output
     worker.send(StacksFile(stacks))

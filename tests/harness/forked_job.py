@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from elastic_runtime import contract
+from elastic_runtime.agent.settings import LAUNCHER_ENV
 from elastic_runtime.training import failure_report
 from tests.harness.local_job import Job
 
@@ -89,6 +90,8 @@ def _run_pod(script: Sequence[str], *place: Any) -> None:
     from elastic_runtime import __main__
 
     _move(*place)
+    # The server of forks is its parent.
+    os.environ[LAUNCHER_ENV] = str(os.getppid())
     start = asyncio.create_subprocess_exec
 
     def fork(_python: str, _unbuffered: str, *program: str, **options: Any) -> Any:

@@ -23,7 +23,7 @@ import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client
-from elastic_runtime.agent.settings import PORTS
+from elastic_runtime.agent.settings import LAUNCHER_ENV, PORTS
 from elastic_runtime.contract import SizeRequest, State, Status
 from tests.fakes.agents import always
 from tests.paths import TREE
@@ -97,12 +97,13 @@ class Job:
 
     def start(self, *indexes: int) -> None:
         script = self.command or ["train.py", *(self.arguments or (str(self.steps), "0.02"))]
+        env = self.env | {LAUNCHER_ENV: str(os.getpid())}
         for index in indexes:
             with open(self.directory / f"pod-{index}.txt", "ab") as output:
                 self.pods[index] = subprocess.Popen(
                     [sys.executable, "-m", "elastic_runtime", *script],
                     cwd=self.directory,
-                    env=self.env | {contract.INDEX_ENV: str(index)},
+                    env=env | {contract.INDEX_ENV: str(index)},
                     stdout=output,
                     stderr=output,
                 )

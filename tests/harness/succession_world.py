@@ -161,7 +161,7 @@ class World(Network):
         if pod.election:
             return
         epoch = succession.election_epoch(pod.epoch, self.chance())
-        candidate = Leader(pod.index, pod.life, "here", epoch)
+        candidate = Leader(pod.index, pod.life, "here:1", epoch)
         pod.voted_at = pod.now
         self.hold(pod, Candidacy(candidate, *pod.record.order), pod.record)
 
@@ -183,7 +183,7 @@ class World(Network):
     def lead(self, pod: Pod, epoch: int, *, is_last_save: bool = False) -> None:
         life = self.leaders.setdefault(epoch, pod.life)
         assert life == pod.life, f"two pods coordinate in epoch {epoch}"
-        leader = Leader(pod.index, pod.life, "here", epoch, is_last_save)
+        leader = Leader(pod.index, pod.life, "here:1", epoch, is_last_save)
         view = succession.inherited(pod.knowledge(), pod.kept, leader, 1, len(self.pods))
         pod.view = replace(view, started_at=pod.now, changed_at=pod.now)
         pod.reported_epoch = epoch

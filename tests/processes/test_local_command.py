@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ from tests.paths import TREE
 pytestmark = pytest.mark.processes
 
 
-def test_a_local_job_ends_when_the_process_that_started_it_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_up", [True, False], ids=["pods run", "pods start"])
+def test_a_local_job_ends_when_the_process_that_started_it_was_killed(
+    tmp_path: Path, *, is_up: bool
+) -> None:
     (tmp_path / "wait.py").write_text("import time; time.sleep(600)")
     command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port()), "--local", "2"]
     with subprocess.Popen(
@@ -23,11 +27,21 @@ def test_a_local_job_ends_when_the_process_that_started_it_was_killed(tmp_path: 
     ) as local_job:
         pids = tmp_path / ".elastic_runtime" / "pids"
         _until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
-        pods = [Path(f"/proc/{pid}") for pid in pids.read_text().split()]
-        # Not before each of them knows who started it.
-        _until(lambda: all(children(int(pod.name)) for pod in pods))
+        if is_up:
+            _until(lambda: all(children(int(pid)) for pid in pids.read_text().split()))
         local_job.kill()
-    _until(lambda: not any(pod.exists() for pod in pods))
+    _until(lambda: not _running_in(tmp_path))
+
+
+def _running_in(directory: Path) -> list[str]:
+    """Agents and workers alike."""
+    processes = list[str]()
+    for process in Path("/proc").glob("[0-9]*"):
+        # It has ended, or is another user's.
+        with suppress(OSError):
+            if (process / "cwd").readlink() == directory:
+                processes.append(process.name)
+    return processes
 
 
 def _until(condition: Callable[[], bool]) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from elastic_runtime.contract import Status
 from tests.harness import local_job
-from tests.harness.local_job import Job, check_exactly_once
-from tests.marks import LONG
+from tests.harness.local_job import Job, check_exactly_once, children
+from tests.marks import LONG, in_long
 
 pytestmark = pytest.mark.processes
 SCRIPT = local_job.SCRIPT
@@ -59,15 +59,20 @@ def test_members_train_on_when_pod_0_is_killed_and_it_comes_back_as_a_member(
     check_exactly_once(job, undisturbed)
 
 
-def test_members_train_on_while_the_agent_of_pod_0_is_frozen(
-    job: Job, undisturbed: Callable[[int], list[float]]
+@pytest.mark.parametrize("frozen", ["agent", *in_long("pod")])
+def test_members_train_on_while_pod_0_is_frozen(
+    job: Job, undisturbed: Callable[[int], list[float]], frozen: str
 ) -> None:
     job.start(0, 1, 2, 3)
     before = job.trains(4)
-    os.kill(job.pods[0].pid, signal.SIGSTOP)
+    agent = job.pods[0].pid
+    processes = [agent, *(children(agent) if frozen == "pod" else [])]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
     assert seconds_until_next_generation_trains(job, before) < GOAL_S
     without = job.trains(3, beyond=20)
-    os.kill(job.pods[0].pid, signal.SIGCONT)
+    for process in processes:
+        os.kill(process, signal.SIGCONT)
     back = job.trains(4)
     assert back.generation > without.generation
     job.stop()

@@ -1,7 +1,9 @@
 """How an agent leaves, ends, and reports its metrics."""
 
+import os
 import resource
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +52,13 @@ async def test_pod_that_does_not_train_leaves_at_once_on_sigterm() -> None:
         await pod._leave()
         assert (pod.over.is_set(), pod.code) == (True, EXIT_LEFT_ON_REQUEST)
         assert pod.pool.state.leaving
+
+
+async def test_pod_of_a_local_job_leaves_at_once_if_its_launcher_ended_before_it_was_up() -> None:
+    # A process is never its own parent.
+    pod = Agent(replace(pod_settings(1), launcher=os.getpid()), [])
+    await pod._leave_with_launcher()
+    assert (pod.over.is_set(), pod.code) == (True, EXIT_LEFT_ON_REQUEST)
 
 
 def late(script: Sequence[str] = ("train.py",), *, index: int = 2) -> Agent:

@@ -9,14 +9,16 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from elastic_runtime import json_codec
 from elastic_runtime.agent import peers
 from elastic_runtime.agent.agent import Agent
-from elastic_runtime.agent.coordination import Leader, Standing
+from elastic_runtime.agent.control_client import Refused, call
+from elastic_runtime.agent.coordination import STANDING_PATH, Leader, Standing, split
 from elastic_runtime.agent.peers import Peer, Silence
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.succession import TERM
 from elastic_runtime.messages import Record
-from tests.fakes.agents import HOST, agent, listening
+from tests.fakes.agents import HOST, JOB, KEYS, agent, listening
 
 MEMBERS = (0, 1, 2, 3)
 
@@ -157,6 +159,26 @@ async def test_a_deposed_coordinator_follows_the_next_one() -> None:
         assert deposed.leadership.leader == next_one
         # What the first one sends counts no more.
         assert deposed.client.epoch == 3 * TERM
+
+
+@pytest.mark.parametrize("address", ["", "here", "here:", ":80", "here:x", "here:65536"])
+def test_the_address_of_a_leader_is_host_and_port(address: str) -> None:
+    with pytest.raises(ValueError, match=f"the address is '{address}': it must be host:port"):
+        Leader(7, "next", address, 9)
+    assert split("::1:8476") == ("::1", 8476)
+
+
+async def test_a_standing_without_the_port_of_its_leader_is_refused_and_ends_no_agent() -> None:
+    async with members(0) as pods:
+        await until(lambda: all(pod.pool.record.epoch > TERM for pod in pods))
+        follower = next(pod for pod in pods if not pod.leadership.coordinator)
+        leader = {"index": 7, "life": "next", "address": "here", "epoch": 9 * TERM}
+        body = json_codec.dump({"index": 7, "life": "next", "epoch": 9 * TERM, "leader": leader})
+        with pytest.raises(Refused, match=r"^400: "):
+            await call(HOST, follower.client.port, KEYS, JOB, "POST", STANDING_PATH, body)
+        refused_at = follower.clock()
+        # It still reports to its coordinator.
+        await until(lambda: follower.client.answered_at > refused_at)
 
 
 async def test_a_replaced_pod_is_found_by_its_name_when_its_old_address_is_silent() -> None:
