@@ -85,15 +85,17 @@ def write_results(results: dict[str, Result]) -> None:
 def matrix_table() -> str:
     """One row for each cell."""
     results = read_results()
-    rows = [_row(cell, results.get(name)) for name, cell in CELLS.items()]
+    rows = [row_of(cell, results.get(name)) for name, cell in CELLS.items()]
     header = "| Kubernetes | Kueue | feature gates, beside the defaults | Cede |"
     return "\n".join([header, "|---|---|---|---|", *rows])
 
 
-def _row(cell: Cell, result: Result | None) -> str:
+def row_of(cell: Cell, result: Result | None) -> str:
     kubernetes, kueue = (result.kubernetes, result.kueue) if result else versions(cell)
     gates = ", ".join(f"`{gate}`" for gate in (*cell.gates, *cell.kueue_gates))
     outcome = "works"
+    if result and result.tests != digest_of(chosen_tests(cell)):
+        outcome = "works with the tests of an earlier version"
     if result and result.failed:
         outcome = f"{len(result.failed)} of {result.passed + len(result.failed)} tests fail"
     elif cell.unsupported:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -180,7 +181,7 @@ async def flood(port: int, trust: ssl.SSLContext) -> dict[int, int]:
     peers = set[asyncio.Transport]()
 
     async def connect(first: bytes, second: bytes, tls: bool) -> None:
-        options = {"ssl": trust, "server_hostname": HOSTS[0]} if tls else {}
+        options: Any = {"ssl": trust, "server_hostname": HOSTS[0]} if tls else {}
         async with turns:
             with suppress(OSError):
                 await asyncio.get_running_loop().create_connection(

@@ -38,12 +38,12 @@ def through(shared: list[torch.Tensor], state: list[torch.Tensor]) -> None:
     """The partner waits until all is in shared memory: on as many cores as pairs, nothing is gained
     if it does not."""
     if IS_SOURCE:
-        for into, tensor in zip(shared, state, strict=True):
-            into.copy_(tensor)
+        for memory, tensor in zip(shared, state, strict=True):
+            memory.copy_(tensor)
     dist.barrier()
     if not IS_SOURCE:
-        for tensor, out in zip(state, shared, strict=True):
-            tensor.copy_(out)
+        for tensor, received in zip(state, shared, strict=True):
+            tensor.copy_(received)
 
 
 def shared_with_partner(state: list[torch.Tensor]) -> list[torch.Tensor]:
