@@ -12,12 +12,15 @@ from typing import TextIO
 # The message of a record that people on a terminal are shown too, though it is no warning: a job
 # that was meant to start from step 0 must not continue unseen. Only the leading rank logs it.
 CONTINUES = "continues from a checkpoint"
+# The logger above all others of the runtime.
+LOG = logging.getLogger("elastic_runtime")
 
 
 class JsonLineFormatter(logging.Formatter):
     """A JSON object a line: time, level, logger, message, and the fields given as `extra`."""
 
-    standard_fields = frozenset(vars(logging.makeLogRecord({})))
+    # The last two are written by formatters.
+    standard_fields = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -26,9 +29,7 @@ class JsonLineFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {
-            name: value for name, value in vars(record).items() if name not in self.standard_fields
-        }
+        line |= facts_of(record)
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
@@ -38,19 +39,32 @@ class TextFormatter(logging.Formatter):
     """A line for people: the message, and the fields given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = {
-            name: value
-            for name, value in vars(record).items()
-            if name not in JsonLineFormatter.standard_fields
-        }
         error = self.formatException(record.exc_info) if record.exc_info else ""
-        return sentence(record.getMessage(), facts, error)
+        return sentence(record.getMessage(), facts_of(record), error)
+
+
+class FactsInMessage(logging.Handler):
+    """Adds the fields to the message, for the handlers of the loggers above: those of a script."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        record.msg = with_facts(record.getMessage(), facts_of(record))
+        record.args = ()
+
+
+def facts_of(record: logging.LogRecord) -> dict[str, object]:
+    """The fields given as `extra`."""
+    standard = JsonLineFormatter.standard_fields
+    return {name: value for name, value in vars(record).items() if name not in standard}
+
+
+def with_facts(message: str, facts: Mapping[str, object]) -> str:
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return message + (f" ({shown})" if shown else "")
 
 
 def sentence(message: str, facts: Mapping[str, object], error: str) -> str:
     """A record for people. `error`: a traceback, or empty."""
-    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
-    lines = [f"elastic_runtime: {message}" + (f" ({shown})" if shown else "")]
+    lines = [f"elastic_runtime: {with_facts(message, facts)}"]
     return "\n".join([*lines, error] if error else lines)
 
 
@@ -64,18 +78,28 @@ def log_to(stream: TextIO) -> None:
 
 
 def log_for_people(stream: TextIO) -> None:
-    """The same as text, unless the script has handlers of its own, which get it then."""
+    """The same as text. If the script has handlers of its own, they get it, with the fields in the
+    message: they do not show fields that they do not know."""
     if not logging.getLogger().handlers:
         _write(stream, TextFormatter())
+    elif not _has_handler():
+        LOG.addHandler(FactsInMessage())
+
+
+def _has_handler() -> bool:
+    """Whether a call before this one has installed one."""
+    ours = (JsonLineFormatter, TextFormatter)
+    return any(
+        isinstance(handler, FactsInMessage) or isinstance(handler.formatter, ours)
+        for handler in LOG.handlers
+    )
 
 
 def _write(stream: TextIO, formatter: logging.Formatter) -> None:
-    log = logging.getLogger("elastic_runtime")
-    ours = (JsonLineFormatter, TextFormatter)
-    if any(isinstance(handler.formatter, ours) for handler in log.handlers):
+    if _has_handler():
         return
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
-    log.addHandler(handler)
-    log.propagate = False
-    log.setLevel(log.level or logging.INFO)
+    LOG.addHandler(handler)
+    LOG.propagate = False
+    LOG.setLevel(LOG.level or logging.INFO)

@@ -51,14 +51,19 @@ def test_without_an_agent_it_is_text_with_its_facts(
     assert stream.getvalue() == "elastic_runtime: saved (step 5, path save/step-5)\n"
 
 
-def test_without_an_agent_a_scripts_own_handlers_are_enough(
-    log: logging.Logger, caplog: pytest.LogCaptureFixture
+def test_without_an_agent_a_scripts_own_handlers_are_enough_and_show_the_facts_once(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    of_script = io.StringIO()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    logging.basicConfig(stream=of_script, format="%(levelname)s %(message)s")
     stream = io.StringIO()
-    log_for_people(stream)
-    log.warning("saved")
+    for _ in ("one session", "another one"):
+        log_for_people(stream)
+    log.getChild("checkpointing").warning("saved %s", "5%", extra={"step": 5})
+    log.warning("not saved")
+    assert of_script.getvalue() == "WARNING saved 5% (step 5)\nWARNING not saved\n"
     assert stream.getvalue() == ""
-    assert caplog.messages == ["saved"]
 
 
 def test_exception_is_one_field(log: logging.Logger) -> None:
