@@ -1,8 +1,10 @@
 """PURE. Reads and fills JSON objects of any shape. No function raises, whatever a user sends."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from cede.api.objects import Json
+
+V = TypeVar("V")
 
 
 def get_dict(value: object, *path: str) -> Json:
@@ -33,15 +35,20 @@ def ensure_dict(value: Json, *path: str) -> Json:
     return value
 
 
-def copied(value: Any) -> Any:
+def copied(value: V) -> V:
     """A copy that shares no list and no mapping with `value`.
 
     copy.deepcopy also keeps a note of each, which takes more memory than the copy.
     """
+    copy: V = _copied(value)
+    return copy
+
+
+def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [_copied(item) for item in value]
     return value
 
 
