@@ -1,10 +1,10 @@
 """PURE. Reads and fills JSON objects of any shape. No function raises, whatever a user sends."""
 
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from cede.api.objects import Json
 
-T = TypeVar("T")
+V = TypeVar("V")
 
 
 def get_dict(value: object, *path: str) -> Json:
@@ -35,15 +35,20 @@ def ensure_dict(value: Json, *path: str) -> Json:
     return value
 
 
-def copied(value: T) -> T:
+def copied(value: V) -> V:
     """A copy that shares no list and no mapping with `value`.
 
     copy.deepcopy also keeps a note of each, which takes more memory than the copy.
     """
+    copy: V = _copied(value)
+    return copy
+
+
+def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return cast(T, {key: copied(item) for key, item in value.items()})
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, list):
-        return cast(T, [copied(item) for item in value])
+        return [_copied(item) for item in value]
     return value
 
 

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -181,11 +180,14 @@ async def flood(port: int, trust: ssl.SSLContext) -> dict[int, int]:
     peers = set[asyncio.Transport]()
 
     async def connect(first: bytes, second: bytes, tls: bool) -> None:
-        options: Any = {"ssl": trust, "server_hostname": HOSTS[0]} if tls else {}
         async with turns:
             with suppress(OSError):
                 await asyncio.get_running_loop().create_connection(
-                    lambda: Peer(first, second, peers), "127.0.0.1", port, **options
+                    lambda: Peer(first, second, peers),
+                    "127.0.0.1",
+                    port,
+                    ssl=trust if tls else None,
+                    server_hostname=HOSTS[0] if tls else None,
                 )
 
     kinds = list(KINDS.values()) * (PEERS // len(KINDS))
