@@ -27,6 +27,9 @@ class GradientBuckets:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._buckets = _split(list(reversed(self.parameters)))
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
+        # How many are launched before `reduce`: the last one shows what the script does behind the
+        # last pass.
+        self._early_count = len(self._buckets) - 1
         kinds = [_kind(bucket[0]) for bucket in self._buckets]
         if kinds[-1][0] not in (torch.float32, torch.float64):
             # A bucket for the numbers alone: this type is too narrow for them.
@@ -121,7 +124,7 @@ class GradientBuckets:
         self._reached.add(parameter)
         while (
             not self.broken
-            and len(self._works) < len(self._buckets) - 1
+            and len(self._works) < self._early_count
             and self._missing[len(self._works)] <= 0
         ):
             self._launch()
@@ -145,7 +148,7 @@ class GradientBuckets:
 
     def launch_all_but_last(self) -> None:
         """Afterwards every rank has launched these, whichever gradients its passes reached."""
-        while not self.broken and len(self._works) < len(self._buckets) - 1:
+        while not self.broken and len(self._works) < self._early_count:
             self._launch()
 
     def reduce(self, numbers: torch.Tensor) -> bool:

@@ -13,7 +13,7 @@ from elastic_runtime.data import random_state
 from elastic_runtime.data.evaluation_data import EvaluationData
 from elastic_runtime.data.map_dataset import Indexed
 from elastic_runtime.distributed.gloo import PeerLost
-from elastic_runtime.distributed.group import all_gather_object
+from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.distributed.meetings import evaluations_of
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.script_checks import raise_mistakes
@@ -50,8 +50,8 @@ class Evaluation:
         # Where the last call was, and how many came before it there.
         self._place: tuple[int, int, bool] | None = None
         self._count = 0
-        # The generation in which the others were beyond this rank's evaluations.
-        self._answered_in = -1
+        # The generation and the step at which the others were beyond this rank's evaluations.
+        self._answered_at = (-1, -1)
 
     def run(
         self,
@@ -149,8 +149,6 @@ class Evaluation:
 
     def _attempt(self, call: Call, ranks: Ranks) -> Sums:
         """Raises PeerLost or Resized: then all begin again."""
-        if self._answered_in == self._parts.lifecycle.generation:
-            return self._given(call)
         known = self._agree(call, ranks)
         if known is not None:
             return known
@@ -167,14 +165,8 @@ class Evaluation:
         results = self._transaction.results
         while True:
             self._passes.report_waiting()
-            if ranks.group and not self._transaction.has_ended:
-                answer = ranks.group.meetings.hold(
-                    evaluations_of(call.number[0]), collective_checks.EVALUATION
-                )
-                if answer is not None:
-                    results.update(call.number[0], answer)
-                    self._answered_in = self._parts.lifecycle.generation
-                    return self._given(call)
+            if self._are_others_beyond(call, ranks.group):
+                return self._given(call)
             own = [call.number, [call.data.samples, call.data.size], results.numbers()]
             gathered = all_gather_object(ranks.group, own)
             lowest: Number = min(tuple(number) for number, *_ in gathered)
@@ -188,6 +180,19 @@ class Evaluation:
                 self._share(ranks, lowest, is_known.index(True))
             if lowest == call.number:
                 return results.get(lowest)
+
+    def _are_others_beyond(self, call: Call, group: Group | None) -> bool:
+        """If so, this rank has their results; otherwise all ranks are in an evaluation."""
+        if not group or self._transaction.has_ended:
+            return False
+        step = call.number[0]
+        place = (self._parts.lifecycle.generation, step)
+        if self._answered_at != place:
+            answer = group.meetings.hold(evaluations_of(step), collective_checks.EVALUATION)
+            if answer is not None:
+                self._transaction.results.update(step, answer)
+                self._answered_at = place
+        return self._answered_at == place
 
     def _share(self, ranks: Ranks, number: Number, source: int) -> None:
         """Every rank gets the results that rank `source` has."""

@@ -8,6 +8,7 @@ from elastic_runtime import messages, script_checks
 from elastic_runtime.checkpointing.partition import Writer
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
+from elastic_runtime.distributed.meetings import evaluations_of
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
 from elastic_runtime.messages import Record
 from elastic_runtime.training.journal import newest_generation
@@ -210,6 +211,10 @@ class GenerationChange:
         agent, which would report that this process waits.
         """
         lifecycle = self._parts.lifecycle
+        if lifecycle.group:
+            # For ranks that evaluate the last state again, which this one has done.
+            lifecycle.group.meetings.places = (evaluations_of(self._parts.state.step),)
+            lifecycle.group.meetings.answer = self._transaction.results.pack
         try:
             while not self._save_last():
                 if not lifecycle.link:

@@ -1,5 +1,10 @@
-"""`session.loader` and `session.streams`, and what `Session(data=...)` makes of its argument."""
+"""`session.loader` and `session.streams`, and what `Session(data=...)` makes of its argument.
 
+The session refers to its data, so the data refers to it weakly. A cycle would keep the loop in use
+when a notebook has dropped its session, until the garbage collector runs.
+"""
+
+import weakref
 from typing import Any, Protocol, cast
 
 from torch.utils.data import DataLoader
@@ -40,7 +45,7 @@ def loader(self: DataSession, dataset: Indexed, **options: Any) -> Loader:
     """
     if self._transaction.streams:
         raise Mistake(f"the session trains on samples of streams: {OTHER_DATA}")
-    made = Loader(self, dataset, **options)
+    made = Loader(weakref.proxy(self), dataset, **options)
     self._state.data.samples = made.samples
     # A script may make further loaders later, which a worker that joins has not made yet.
     self._state.samples_digest = self._state.samples_digest or samples_digest.compute(dataset)
@@ -65,7 +70,7 @@ def streams(self: DataSession, open_stream: OpenStream, **options: Any) -> Strea
             "the session has data already, and streams would replace it: give it only one of data, "
             f"samples, session.loader and session.streams, and {OTHER_DATA}"
         )
-    made = Streams(self, open_stream, **options)
+    made = Streams(weakref.proxy(self), open_stream, **options)
     self._transaction.streams = made
     self._state.stateful.append(made)
     return made

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from elastic_runtime import Session
+from elastic_runtime.distributed.group import Group
 from elastic_runtime.training.step import Batch, Step
 
 
@@ -27,3 +28,11 @@ def run_passes(session: Session, step: Step) -> None:
     """The body of a correct script."""
     for batch in step:
         step.backward(loss_of(session, batch))
+
+
+def join(session: Session, group: Group) -> None:
+    """The session, of a job of one so far, has the rank of the group."""
+    lifecycle = session._parts.lifecycle
+    lifecycle.group = group
+    lifecycle.rank = group.rank
+    lifecycle.world = group.world

@@ -51,12 +51,13 @@ CHANGES: dict[str, tuple[Callable[[Optimizer], object], str]] = {
 def run_step(
     session: Session, model: torch.nn.Module, where: str, change: Callable[[], object]
 ) -> None:
+    dtype = next(model.parameters()).dtype
     steps = session.steps(2)
     step = next(steps)
     for _ in step:
         if where == "before each pass":
             change()
-        step.backward(model(torch.ones(1, 2)).square().mean())
+        step.backward(model(torch.ones(1, 2, dtype=dtype)).square().mean())
         if where == "after each pass":
             change()
     if where == "after the last":
@@ -78,6 +79,16 @@ def test_gradients_that_the_script_changes_are_reported(
     session = Session(model, optimizer, samples=9, micro_batches=2, strategy=STRATEGIES[strategy]())
     with pytest.raises(ValueError, match=cure):
         run_step(session, model, where, lambda: act(optimizer))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_they_are_reported_of_a_model_whose_type_is_too_narrow_for_the_loss(change: str) -> None:
+    act, cure = CHANGES[change]
+    model = torch.nn.Linear(2, 2).bfloat16()
+    optimizer = torch.optim.SGD(model.parameters())
+    session = Session(model, optimizer, samples=9, micro_batches=2)
+    with pytest.raises(ValueError, match=cure):
+        run_step(session, model, "after the last", lambda: act(optimizer))
 
 
 def test_a_parameter_that_no_loss_reaches_is_not_reported_as_cleared() -> None:

@@ -13,7 +13,7 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.step import Step
-from tests.builders.sessions import loss_of, run_passes, small_session
+from tests.builders.sessions import join, loss_of, run_passes, small_session
 from tests.fakes.rank_lifecycle import RecordingLink
 from tests.harness.thread_ranks import run_ranks
 
@@ -22,10 +22,7 @@ def step_in(group: Group) -> Step:
     """A step of a session whose rank is that of the group."""
     session = small_session()
     step: Step = next(session.steps(1))
-    lifecycle = session._parts.lifecycle
-    lifecycle.group = group
-    lifecycle.rank = group.rank
-    lifecycle.world = group.world
+    join(session, group)
     return step
 
 

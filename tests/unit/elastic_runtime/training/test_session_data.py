@@ -1,6 +1,8 @@
 """`Session(data=...)` and `step.data`: as with a loader or streams of the session."""
 
+import gc
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -171,3 +173,29 @@ def test_every_step_is_clipped_to_the_norm_of_the_session() -> None:
 
 def test_a_step_may_be_clipped_to_another_norm() -> None:
     assert gradient_of_first_step(0.25, clip=0.5) == pytest.approx(0.25, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(TensorDataset(INPUTS), id="dataset"),
+        pytest.param(DataLoader(TensorDataset(INPUTS)), id="DataLoader"),
+        pytest.param(samples_of, id="streams"),
+    ],
+)
+def test_an_interrupted_loop_ends_with_its_session(data: Any) -> None:
+    """As in a notebook's cell that is run again, before the garbage collector runs."""
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    gc.disable()
+    try:
+        for _ in range(2):
+            session = Session(model, optimizer, data=data, micro_batches=2)
+            step = session.begin(2)
+            assert step
+            with suppress(KeyboardInterrupt):
+                for (inputs,) in step.data:
+                    step.backward(model(inputs).square().mean())
+                    raise KeyboardInterrupt
+    finally:
+        gc.enable()

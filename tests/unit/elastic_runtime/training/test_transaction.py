@@ -1,18 +1,23 @@
 """A step is committed by all ranks or by none."""
 
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 import torch
 
 from elastic_runtime import Session
 from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.meetings import Meetings
 from elastic_runtime.messages import Progress, WorkerMessage
 from elastic_runtime.training import replica_check
+from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.step import Step
 from elastic_runtime.training.transaction import Outcome
+from tests.builders.sessions import join
+from tests.fakes.rank_lifecycle import RecordingLink
+from tests.harness.thread_ranks import run_ranks
 
 
 def make_session() -> Session:
@@ -141,6 +146,24 @@ def test_the_first_check_of_a_generation_clears_what_another_leading_rank_report
         session._parts.lifecycle.generation = generation
         commit_in(group, session, step)
         assert reports == [Progress(message="")] * count
+
+
+def test_a_replica_that_differs_is_reported_by_the_leading_rank() -> None:
+    def body(group: Group) -> list[str]:
+        session = make_session()
+        with torch.no_grad():
+            for parameter in session.model.parameters():
+                parameter.fill_(1.5 if group.rank == 1 else 1.0)
+        step = begin(session)
+        join(session, group)
+        link = RecordingLink()
+        session._parts.lifecycle.link = cast(AgentLink, link)
+        assert session._transaction.commit(step) is Outcome.COMMITTED
+        return [sent.message or "" for sent in link.sent if isinstance(sent, Progress)]
+
+    [report], *others = run_ranks(3, body)
+    assert report.startswith("worker 1 has other parameters than the rest at step 0")
+    assert others == [[], []]
 
 
 def test_a_step_whose_last_reduction_fails_can_still_be_committed(
