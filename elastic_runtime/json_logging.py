@@ -19,9 +19,6 @@ LOG = logging.getLogger("elastic_runtime")
 class JsonLineFormatter(logging.Formatter):
     """A JSON object a line: time, level, logger, message, and the fields given as `extra`."""
 
-    # The last two are written by formatters.
-    standard_fields = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
-
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": round(record.created, 3),
@@ -47,13 +44,22 @@ class FactsInMessage(logging.Handler):
     """Adds the fields to the message, for the handlers of the loggers above: those of a script."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        record.msg = with_facts(record.getMessage(), facts_of(record))
-        record.args = ()
+        try:
+            if facts := facts_of(record):
+                args = record.args if isinstance(record.args, tuple) else ()
+                text = str(record.msg) if args else record.getMessage().replace("%", "%%")
+                # the same text for all values: some handlers count by it
+                record.msg = with_facts(text, dict.fromkeys(facts, "%s"))
+                record.args = (*args, *facts.values())
+        except (TypeError, ValueError, KeyError):
+            # of a message and its arguments; no log line ends the training
+            self.handleError(record)
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, object]:
-    """The fields given as `extra`."""
-    standard = JsonLineFormatter.standard_fields
+    """The fields given as `extra`, without those of a factory that the script has set."""
+    # the last two are written by formatters
+    standard = {*vars(logging.makeLogRecord({})), "message", "asctime"}
     return {name: value for name, value in vars(record).items() if name not in standard}
 
 

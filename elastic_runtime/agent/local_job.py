@@ -160,7 +160,7 @@ def _call(
         try:
             return asyncio.run(call)
         except control_client.Refused as refused:
-            if refused.status == HTTPStatus.UNAUTHORIZED:
+            if refused.message == contract.WRONG_SIGNATURE:
                 error = error or ConnectionError("another job listens there")
                 continue
             if HTTPStatus.BAD_REQUEST <= refused.status < HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -94,8 +94,6 @@ def row_of(cell: Cell, result: Result | None) -> str:
     kubernetes, kueue = (result.kubernetes, result.kueue) if result else versions(cell)
     gates = ", ".join(f"`{gate}`" for gate in (*cell.gates, *cell.kueue_gates))
     outcome = "works"
-    if result and result.tests != digest_of(chosen_tests(cell)):
-        outcome = "works with the tests of an earlier version"
     if result and result.failed:
         outcome = f"{len(result.failed)} of {result.passed + len(result.failed)} tests fail"
     elif cell.unsupported:
@@ -104,5 +102,7 @@ def row_of(cell: Cell, result: Result | None) -> str:
         outcome = "works; all tests use it"
     elif result is None:
         outcome = "not tried yet"
+    if result and result.tests != digest_of(chosen_tests(cell)):
+        outcome += " (with the tests of an earlier version)"
     columns = (kubernetes.removeprefix("v"), kueue.removeprefix("v"), gates, outcome)
     return f"| {' | '.join(columns)} |"

@@ -1,6 +1,7 @@
 """The machine's own time for moving the state of the job between processes."""
 
 import statistics
+import subprocess
 
 from tests.bench.runtime.commits import lines
 from tests.bench.runtime.processes import EVENT_S, WORKERS, Job, TooLong
@@ -17,7 +18,11 @@ def bare_transfer(shards: int, measured: Samples) -> None:
             job.start(str(WORKERS / "transfer.py"), str(rank), str(ROUNDS), str(shards))
             for rank in range(4)
         ]
-        if any(rank.wait(EVENT_S) for rank in ranks):
+        try:
+            failed = any(rank.wait(EVENT_S) for rank in ranks)
+        except subprocess.TimeoutExpired as error:
+            raise TooLong(f"{error} ({job.output()})") from error
+        if failed:
             raise TooLong(job.output())
         rounds = [line["seconds"] for line in lines(job.folder, "events-0-*.jsonl")]
     for name in rounds[0]:

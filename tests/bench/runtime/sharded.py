@@ -44,9 +44,9 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
         print(f"# run {run + 1}: FSDP2", file=sys.stderr, flush=True)
         try:
             shrink_once(measured)
+            measured.add("memcpy", memory.memcpy_bytes_s())
             # each of the two ranks that leave has a quarter
             bare_transfer(4, measured)
-            measured.add("memcpy", memory.memcpy_bytes_s())
         except TooLong as error:
             print(f"# fsdp: {error}", file=sys.stderr)
     # Bytes of parameters and both moments on the two ranks that leave.
