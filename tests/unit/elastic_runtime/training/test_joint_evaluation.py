@@ -33,8 +33,8 @@ def train_next(session: Session, until: int | None = None) -> None:
     assert session.commit()
 
 
-def count(session: Session, samples: int = 10, each: int = 1) -> int:
-    number: int = session.evaluate(samples, lambda _: {"count": each})["count"]
+def count(session: Session, samples: int = 10, share: int = 1) -> int:
+    number: int = session.evaluate(samples, lambda _: {"count": share})["count"]
     return number
 
 
