@@ -91,8 +91,8 @@ def test_cede_is_removed_when_something_of_it_was_deleted_first(cluster: Any, fi
 
 
 def install_again(cluster: Any) -> None:
-    """An API server reads no Deployment again for a policy that is created again (policy_source.go of
-    Kubernetes 1.36 stops an informer that is started once): docs/limitations.md."""
+    """A policy with parameters that is created again gets no news of them until the API server has
+    restarted (policy_source.go of Kubernetes 1.36): docs/limitations.md."""
     os.kill(api_server_pid(), signal.SIGKILL)
     cluster.until(lambda: cluster.kubectl("get", "--raw", "/readyz"), "the API server", 60)
     deploy_local("up")
