@@ -113,6 +113,11 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """This rank waits for the generation that follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """This rank has finished its part of the step and waits for the others."""
 
@@ -214,6 +219,7 @@ class StacksFile:
 TrainingMessage: TypeAlias = Ready | StoreOpened | Formed | Broken | Arrived | StepCommitted
 WorkerMessage: TypeAlias = (
     TrainingMessage
+    | Joining
     | Waiting
     | Evaluating
     | Progress

@@ -63,6 +63,8 @@ class PodState:
             case messages.Broken():
                 self.broken = max(self.broken, message.generation)
                 worker.change_generation(joins=True)
+            case messages.Joining():
+                worker.joins = True
             case messages.Arrived():
                 worker.arrived = True
                 # The first step of a generation includes the pause.

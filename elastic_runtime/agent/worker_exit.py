@@ -13,22 +13,28 @@ LEFT_EARLY = (
 
 
 class Worker(Protocol):
-    """Of the fields of a worker process, those that are asked for here."""
+    """The fields of a worker process that this module reads."""
 
+    @property
+    def exit_code(self) -> int | None: ...
     @property
     def left_early(self) -> bool: ...
     @property
     def joins(self) -> bool: ...
 
 
-def leaves_peers(workers: Iterable[Worker]) -> bool:
+def must_end_for_leaver(workers: Iterable[Worker]) -> bool:
     """Whether a worker waits for a generation, which cannot form: another one has left early.
 
-    A worker that only ends later is not waited for: it may have left too, and do what follows.
+    A worker that still runs and waits for no generation may have left the loop too, for example to
+    save its model. It is not a reason to end the pod. Once a worker has failed, this
+    is False: the failure ends the others.
     """
     workers = list(workers)
     has_left = any(worker.left_early for worker in workers)
-    return has_left and any(worker.joins and not worker.left_early for worker in workers)
+    has_failed = any(worker.exit_code for worker in workers)
+    waits = any(worker.joins and worker.exit_code is None for worker in workers)
+    return has_left and waits and not has_failed
 
 
 def would_fail_again(failure: Failed | None, before: Failed | None, *, has_trained: bool) -> bool:
@@ -58,10 +64,12 @@ def exit_code_after(
     `left_early`: a script ended before its last step. `is_final`: started again, it would fail in
     the same way. `deaths`: in a row, this one included.
     """
-    if failed is None:
-        return 1 if left_early else 0
+    if failed is None and not left_early:
+        return 0
     if leaving:
         return contract.EXIT_LEFT_ON_REQUEST
+    if failed is None:
+        return 1
     if is_final or deaths > max_restarts:
         is_failure = failed > 0 and failed not in contract.IGNORED_EXIT_CODES
         return failed if is_failure else 1

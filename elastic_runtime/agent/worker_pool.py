@@ -14,7 +14,7 @@ from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_exit import (
     exit_code_after,
     how_it_ended,
-    leaves_peers,
+    must_end_for_leaver,
     would_fail_again,
 )
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
@@ -49,7 +49,7 @@ class WorkerPool:
         # The workers are started again because another coordinator continued without them.
         self._is_overruled = False
         # The workers were killed because one left early, and others waited for it.
-        self._left_peers = False
+        self._ended_for_leaver = False
         # A rank in another pod waits for the step in flight.
         self.others_wait = False
         self.done = WorkDone()
@@ -88,14 +88,15 @@ class WorkerPool:
     async def _start(self) -> None:
         self.state = PodState(incarnation=self._next_incarnation(), leaving=self.state.leaving)
         self.trained = 0, 0
-        self._left_peers = False
+        self._ended_for_leaver = False
         if self._last_failure:
             failure = f"started its workers again: {self._last_failure.reason}"
             self.state.add_progress(messages.Progress(failure=failure))
-        self.workers = [
-            await spawn(self.script, self.settings, local_rank, self.clock)
-            for local_rank in range(self.settings.ranks)
-        ]
+        self.workers = []
+        for local_rank in range(self.settings.ranks):
+            # One by one: `kill` must find those that have started, also if the next one does not.
+            worker = await spawn(self.script, self.settings, local_rank, self.clock)
+            self.workers.append(worker)
         # If the last workers died, the others must know at once.
         self.changed.set()
         self._send_record()
@@ -105,7 +106,11 @@ class WorkerPool:
         return f"{self.life}.{self._starts}"
 
     async def _wait_for_exit(self) -> int | None:
-        """Until all workers have ended; if one fails, the others are killed. Its exit code."""
+        """Until all workers have ended; if one fails, the others are killed.
+
+        Returns the exit code of the one that failed. None if none did: each ended with success, or
+        was killed because another one left early.
+        """
         receivers = [asyncio.create_task(self._receive_all(worker)) for worker in self.workers]
         exits = {
             asyncio.create_task(self._wait_for_one(worker, receiver))
@@ -127,7 +132,7 @@ class WorkerPool:
         await asyncio.gather(*receivers, return_exceptions=True)
         for worker in self.workers:
             worker.close()
-        return None if self._left_peers else failed
+        return None if self._ended_for_leaver else failed
 
     async def _wait_for_one(self, worker: WorkerProcess, receiver: asyncio.Task[None]) -> int:
         """Its exit code. After 0 also for what it sent before, which may say that it finished."""
@@ -135,13 +140,13 @@ class WorkerPool:
         if code == 0:
             await asyncio.wait([receiver], timeout=LAST_MESSAGES_S)
             worker.left_early = not (worker.finished or worker.ended)
-            self._kill_if_left()
+            self._end_for_leaver()
         return code
 
-    def _kill_if_left(self) -> None:
-        """End the workers that wait in vain for one that has left."""
-        if not self._left_peers and leaves_peers(self.workers):
-            self._left_peers = True
+    def _end_for_leaver(self) -> None:
+        """Kill the workers if one waits in vain for another, which left early."""
+        if not self._ended_for_leaver and must_end_for_leaver(self.workers):
+            self._ended_for_leaver = True
             self.kill()
 
     def _decide_after_exit(self, failed: int | None) -> int | None:
@@ -150,14 +155,16 @@ class WorkerPool:
             self._is_overruled = False
             return None
         is_final = False
-        early = [rank for rank, worker in enumerate(self.workers) if worker.left_early]
         # A script without a session is no rank of the job.
-        left_early = self._left_peers or any(self.workers[rank].ready for rank in early)
+        left_early = self._ended_for_leaver or any(
+            worker.left_early and worker.ready for worker in self.workers
+        )
         if failed is not None:
             self._count_death(failed)
             is_final = self._is_final()
         elif left_early:
-            facts = {"ranks": early, "step": self.state.step}
+            local_ranks = [rank for rank, worker in enumerate(self.workers) if worker.left_early]
+            facts = {"local_ranks": local_ranks, "step": self.state.step}
             log.error("the script ended before its last step", extra=facts)
         else:
             self.state.finished = all(worker.finished for worker in self.workers)
@@ -245,7 +252,7 @@ class WorkerPool:
             worker.receive_pong()
             return
         self.state.receive(worker, self.workers, message)
-        self._kill_if_left()
+        self._end_for_leaver()
         match message:
             case messages.Formed():
                 self._samples = message.samples
@@ -264,6 +271,9 @@ class WorkerPool:
                 self._end(contract.EXIT_LEFT_ON_REQUEST)
             case messages.Arrived() | messages.Waiting() | messages.Evaluating():
                 # The next heartbeat reports it: it matters only if others do not arrive.
+                return
+            case messages.Joining():
+                # Not reported: it matters only in this pod.
                 return
         self.changed.set()
 

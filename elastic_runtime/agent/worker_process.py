@@ -78,7 +78,7 @@ class WorkerProcess:
         self.ended = False
         # The process ended with exit code 0 before its job did.
         self.left_early = False
-        # The process is in no generation, and waits for one to form.
+        # The process waits for a generation to form.
         self.joins = False
         # Why the script ends, if an exception ends it.
         self.failure: Failed | None = None
@@ -100,6 +100,11 @@ class WorkerProcess:
         # (time, CPU seconds used), when the last pings were due.
         self._cpu_seconds = deque[tuple[float, float]](maxlen=CPU_SAMPLES)
         self._step_seconds = deque[float](maxlen=64)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for a signal; None while the process runs."""
+        return self.process.returncode
 
     def send(self, message: AgentMessage) -> None:
         with suppress(OSError):
@@ -267,7 +272,7 @@ async def spawn(
     }
     output = open_streams(settings, local_rank)
     reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
-    # The last thing that is awaited: it ends the process if it is cancelled.
+    # Nothing is awaited after this call. If the call is cancelled, asyncio kills the process.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",

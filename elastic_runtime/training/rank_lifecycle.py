@@ -10,12 +10,7 @@ import torch
 from elastic_runtime import messages, script_checks
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import (
-    RankState,
-    RecoveryPlan,
-    misfits,
-    plan_recovery,
-)
+from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, misfits, plan_recovery
 from elastic_runtime.messages import Record, WorkerMessage
 from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.repeated_failures import RepeatedFailures
@@ -186,6 +181,8 @@ class RankLifecycle:
 
     def start_joining(self) -> None:
         """Before `next_generation`; a pause counts from the last step or evaluation."""
+        # At a planned resize nothing else tells the agent that this rank waits.
+        self.send(messages.Joining())
         self._tried = self.generation
         self._pause_began = max(self.committed_at, self.evaluated_at)
 

@@ -104,6 +104,21 @@ def test_a_rank_that_hangs_between_commit_and_begin_is_started_again(
 
 
 @LONG
+def test_a_worker_that_leaves_when_a_resize_is_ordered_does_not_leave_its_pod_waiting(
+    job: Job,
+) -> None:
+    """Between `commit` and `begin`; the other ranks then wait for it in the next generation."""
+    leaves = "    if session.rank == 1 and session._loop._left_generation >= 0:\n        break\n"
+    (job.directory / "train.py").write_text(SCRIPT + leaves)
+    job.env[contract.RANKS_ENV] = "2"
+    job.start(0)
+    job.trains(1)
+    job.start(1)
+    assert job.pods[0].wait(60) == 1
+    assert "the script ended before its last step" in job.output()
+
+
+@LONG
 @pytest.mark.parametrize("end", ["by its last step", "by stop"])
 def test_every_process_ends_with_the_job(job: Job, end: str) -> None:
     job.steps = 6 if end == "by its last step" else local_job.FOREVER

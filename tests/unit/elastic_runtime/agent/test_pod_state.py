@@ -132,6 +132,7 @@ def test_own_part_of_a_step_ends_when_the_last_rank_waits() -> None:
     [
         (messages.Ready(), True),
         (messages.Formed(5, (0, 1), 7), False),
+        (messages.Joining(), True),
         (messages.Broken(5), True),
         (messages.Parked(8), True),
         (messages.Finished(), False),
@@ -139,7 +140,7 @@ def test_own_part_of_a_step_ends_when_the_last_rank_waits() -> None:
     ids=lambda value: type(value).__name__ if not isinstance(value, bool) else "",
 )
 @pytest.mark.parametrize("joined_before", [False, True])
-def test_a_rank_joins_while_it_is_in_no_generation(
+def test_a_rank_joins_while_it_waits_for_a_generation(
     message: WorkerMessage, joins: bool, joined_before: bool
 ) -> None:
     pod = Pod()

@@ -8,7 +8,8 @@ from elastic_runtime.agent.worker_exit import (
     LEFT_EARLY,
     exit_code_after,
     how_it_ended,
-    leaves_peers,
+    must_end_for_leaver,
+    would_fail_again,
 )
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 from elastic_runtime.messages import Failed
@@ -25,6 +26,10 @@ from elastic_runtime.messages import Failed
         pytest.param(-9, False, False, 4, 1, id="killed by a signal too often"),
         pytest.param(255, False, False, 4, 1, id="a code that the Job would not count"),
         pytest.param(7, False, True, 1, EXIT_LEFT_ON_REQUEST, id="pod terminates anyway"),
+        pytest.param(
+            None, True, True, 0, EXIT_LEFT_ON_REQUEST, id="script ended early, and pod terminates"
+        ),
+        pytest.param(None, False, True, 0, 0, id="all ended well, and pod terminates"),
     ],
 )
 def test_exit_code_after(
@@ -58,20 +63,55 @@ def test_the_reason_of_an_end(code: int | None, failure: Failed | None, reason: 
     assert how_it_ended(code, failure) == reason
 
 
+NO_DATA = Failed("no data")
+
+
+@pytest.mark.parametrize(
+    ("failure", "before", "has_trained", "expected"),
+    [
+        pytest.param(None, None, False, False, id="no exception, as after a signal"),
+        pytest.param(None, NO_DATA, False, False, id="no exception, after one"),
+        pytest.param(NO_DATA, None, False, False, id="first time"),
+        pytest.param(NO_DATA, NO_DATA, False, True, id="twice the same before the first step"),
+        pytest.param(NO_DATA, NO_DATA, True, False, id="twice the same, and it has trained"),
+        pytest.param(NO_DATA, Failed("no disk"), False, False, id="another cause before"),
+        pytest.param(
+            Failed("no disk", may_heal=True),
+            Failed("no disk", may_heal=True),
+            False,
+            False,
+            id="twice the same, and outside the script",
+        ),
+        pytest.param(Failed("typo", is_mistake=True), None, False, True, id="a mistake"),
+        pytest.param(
+            Failed("typo", is_mistake=True), None, True, True, id="a mistake after training"
+        ),
+    ],
+)
+def test_would_fail_again(
+    failure: Failed | None, before: Failed | None, has_trained: bool, expected: bool
+) -> None:
+    assert would_fail_again(failure, before, has_trained=has_trained) == expected
+
+
 @dataclass(frozen=True)
 class Worker:
+    exit_code: int | None = None
     left_early: bool = False
     joins: bool = False
 
 
-LEFT = Worker(left_early=True)
-LEFT_BEFORE_ITS_FIRST_GENERATION = Worker(left_early=True, joins=True)
+LEFT = Worker(0, left_early=True)
+LEFT_BEFORE_ITS_FIRST_GENERATION = Worker(0, left_early=True, joins=True)
 TRAINS = Worker()
 JOINS = Worker(joins=True)
+# It has reported the end of the job, or will: its last messages have not been read.
+ENDED = Worker(0, joins=True)
+FAILED = Worker(1, joins=True)
 
 
 @pytest.mark.parametrize(
-    ("workers", "leaves"),
+    ("workers", "expected"),
     [
         pytest.param([TRAINS, JOINS], False, id="none left"),
         pytest.param([LEFT, JOINS], True, id="the other waits for it"),
@@ -79,9 +119,12 @@ JOINS = Worker(joins=True)
         pytest.param([LEFT, TRAINS, JOINS], True, id="one of the others waits"),
         pytest.param([LEFT_BEFORE_ITS_FIRST_GENERATION], False, id="a worker without others"),
         pytest.param([LEFT, LEFT_BEFORE_ITS_FIRST_GENERATION], False, id="all left"),
+        pytest.param([LEFT, ENDED], False, id="the other waited, and has ended"),
+        pytest.param([LEFT, FAILED], False, id="the other waited, and has failed"),
+        pytest.param([LEFT, FAILED, JOINS], False, id="one failed while another waits"),
     ],
 )
-def test_a_worker_leaves_peers_that_wait_for_a_generation(
-    workers: list[Worker], leaves: bool
+def test_a_pod_must_end_if_a_worker_waits_for_one_that_left_early(
+    workers: list[Worker], expected: bool
 ) -> None:
-    assert leaves_peers(workers) == leaves
+    assert must_end_for_leaver(workers) == expected

@@ -3,25 +3,22 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elastic_runtime.agent import worker_pool
-from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_RANK_ENV
-from elastic_runtime.agent.worker_exit import LEFT_EARLY
-from elastic_runtime.agent.worker_process import MAX_BYTES
+from elastic_runtime.agent.settings import AGENT_FD_ENV, PodSettings
+from elastic_runtime.agent.worker_process import MAX_BYTES, WorkerProcess, spawn
 from elastic_runtime.messages import (
-    Broken,
     Failed,
     Finished,
     Formed,
     NewRecord,
-    Ready,
     Record,
     StepCommitted,
-    WorkerMessage,
     encode_line,
 )
 from tests.fakes.agents import agent
@@ -218,40 +215,34 @@ async def test_worker_restarts_though_its_child_holds_the_socket(
     assert (pod.pool.all_deaths, pod.code, pod.over.is_set()) == (1, 0, True)
 
 
-# Rank 0 stays, as the session of a rank does that waits for the others. Rank 1 ends at once.
-LEAVES_PEERS = f"""
-import os, socket, sys, time
-agent = socket.socket(fileno=int(os.environ["{AGENT_FD_ENV}"]))
-rank = int(os.environ["{LOCAL_RANK_ENV}"])
-agent.sendall(sys.argv[1 + rank].encode())
-if rank == 0:
-    time.sleep(60)
-"""
-JOINS = (Ready(), Formed(3, (0, 1), 7))
-
-
-@pytest.mark.parametrize(
-    ("stays", "leaves"),
-    [
-        pytest.param((*JOINS, Broken(3)), JOINS, id="in the loop over steps"),
-        pytest.param((Ready(),), (Ready(),), id="before the first generation"),
-        pytest.param((Ready(),), (), id="before the session"),
-    ],
-)
-async def test_a_worker_that_leaves_its_peers_early_ends_the_pod(
-    stays: tuple[WorkerMessage, ...], leaves: tuple[WorkerMessage, ...]
+@pytest.mark.parametrize("error", [OSError, asyncio.CancelledError])
+async def test_workers_that_have_started_are_killed_though_the_next_one_does_not_start(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pod = agent(1)
-    pod.pool.settings = replace(pod.pool.settings, ranks=2)
-    lines = [b"".join(map(encode_line, sent)).decode() for sent in (stays, leaves)]
-    pod.pool.script = ["-c", LEAVES_PEERS, *lines]
+    started = list[WorkerProcess]()
+
+    async def spawn_first(
+        script: Sequence[str], settings: PodSettings, local_rank: int, clock: Callable[[], float]
+    ) -> WorkerProcess:
+        if local_rank == 1:
+            raise error
+        started.append(await spawn(script, settings, local_rank, clock))
+        return started[0]
+
+    monkeypatch.setattr(worker_pool, "spawn", spawn_first)
+    pool = agent(1).pool
+    pool.settings = replace(pool.settings, ranks=2)
+    pool.script = ["-c", "import time; time.sleep(60)"]
+    with pytest.raises(error):
+        await pool.run_workers()
+    pool.kill()
+    [worker] = started
     try:
         async with asyncio.timeout(20):
-            await pod.pool.run_workers()
+            assert await worker.process.wait() == -signal.SIGKILL
     finally:
-        pod.pool.kill()
-    assert (pod.code, pod.pool.all_deaths) == (1, 0)
-    assert pod.pool.state.progress.failure == f"gave up: {LEFT_EARLY}"
+        worker.kill()
+        worker.close()
 
 
 SEND_AND_FINISH = f"""

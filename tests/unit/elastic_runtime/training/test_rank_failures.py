@@ -62,7 +62,7 @@ def test_a_generation_that_does_not_form_is_given_up(made_groups: list[FakeGroup
     left_out = Record(3, (1,))
     link = RecordingLink(newer=(Record(2, (0, 1), store=FakeGroup.LOST_STORE), left_out))
     assert next_generation(lifecycle(link)) == LeftOut(left_out)
-    assert link.sent == [messages.Broken(2)]
+    assert link.sent == [messages.Joining(), messages.Broken(2)]
     assert link.guarded is None
     assert [(group.is_aborted, group.is_closed) for group in made_groups] == [(True, True)]
 
@@ -104,7 +104,7 @@ def test_losses_of_others_do_not_end_a_rank_without_a_group(
     link = RecordingLink(newer=(*losses, Record(6, (0,), store="host:1")))
     joined = next_generation(lifecycle(link, generation=0))
     assert isinstance(joined, Joined)
-    assert link.sent == [messages.Broken(number) for number in range(2, 6)]
+    assert link.sent == [messages.Joining(), *map(messages.Broken, range(2, 6))]
 
 
 def test_a_rank_with_a_group_goes_on_and_the_status_says_why(made_groups: list[FakeGroup]) -> None:

@@ -123,6 +123,17 @@ def test_the_pause_of_a_rank_that_trained_counts_from_its_last_step(
     assert before.is_closed
 
 
+def test_the_agent_learns_that_a_rank_waits_for_a_planned_generation(
+    made_groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it meets the others, one of which may never come."""
+    link = RecordingLink(newer=(Record(2, (0,), store="host:1"),))
+    sent_before = list[messages.WorkerMessage]()
+    monkeypatch.setattr(FakeGroup, "connect", lambda *_: sent_before.extend(link.sent))
+    next_generation(lifecycle(link, group=fake_group()))
+    assert sent_before == [messages.Joining()]
+
+
 def test_a_model_that_does_not_fit_is_a_mistake(
     made_groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +154,7 @@ def test_a_change_that_was_planned_before_a_loss_is_given_up(made_groups: list[F
     joined = next_generation(lifecycle(link, group=aborted))
     assert isinstance(joined, Joined)
     assert joined.record == after_loss
-    assert link.sent == [messages.Broken(2)]
+    assert link.sent == [messages.Joining(), messages.Broken(2)]
     assert [group.generation for group in made_groups] == [3]
 
 
@@ -151,4 +162,4 @@ def test_a_change_that_was_planned_before_a_loss_is_given_up(made_groups: list[F
 def test_a_rank_is_left_out_if_the_job_stops_or_trains_without_it(record: Record) -> None:
     link = RecordingLink(newer=(record,))
     assert next_generation(lifecycle(link)) == LeftOut(record)
-    assert link.sent == []
+    assert link.sent == [messages.Joining()]
