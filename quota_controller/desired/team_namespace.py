@@ -63,12 +63,10 @@ def _namespace(
 
 def _is_created(allocation: ComputeAllocation, live: Json | None) -> bool:
     """Whether Cede creates the namespace, or has: the policy cede-namespaces lets it mark no other
-    one as such. One that was adopted and is not any more stays somebody else's."""
-    reference = allocation.spec.namespace
-    if reference and reference.adopt:
-        return False
+    one as such. `adopt` changes nothing of one that exists: without its marks, one that Cede
+    created would lose its pod security."""
     if live is None:
-        return True
+        return not (allocation.spec.namespace and allocation.spec.namespace.adopt)
     labels, annotations = (live["metadata"].get(part) or {} for part in ("labels", "annotations"))
     return labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE or names.CREATED_FOR in annotations
 

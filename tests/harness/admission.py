@@ -74,10 +74,19 @@ class Judge:
             "oldObject": old,
             "namespace": namespace,
         }
-        content = json.dumps({"policies": policies(), "requests": [request]})
+        [messages] = self._run([request])
+        return messages
+
+    def updates(self, pairs: Sequence[tuple[Json, Json]]) -> list[list[str]]:
+        """The messages by which each update of a Job of team vision, (old, new), is refused."""
+        shared: Json = {"operation": "UPDATE", "resource": "jobs", "user": "ada", "groups": []}
+        shared["namespace"] = {"metadata": {"name": "vision", "labels": TEAM, "annotations": {}}}
+        return self._run([shared | {"oldObject": old, "object": new} for old, new in pairs])
+
+    def _run(self, requests: list[Json]) -> list[list[str]]:
+        content = json.dumps({"policies": policies(), "requests": requests})
         run = subprocess.run(
             [self._program], input=content, capture_output=True, text=True, check=False
         )
         assert not run.returncode, run.stderr
-        [messages] = json.loads(run.stdout)
-        return list(messages)
+        return [list(messages) for messages in json.loads(run.stdout)]

@@ -113,6 +113,11 @@ def test_a_new_elastic_job_is_refused_completely(admin: Admin) -> None:
             id="no smaller size",
         ),
         pytest.param(
+            ("annotate", "job", "gpt", "cede.dev/sizes=", "--overwrite"),
+            "the smallest of cede.dev/sizes cannot be changed",
+            id="no sizes",
+        ),
+        pytest.param(
             ("annotate", "job", "gpt", "cede.dev/desired-size-"),
             "could no longer be resized",
             id="desired size removed",

@@ -1,8 +1,11 @@
 """Which sizes an elastic Job may get while the webhook does not answer."""
 
+from random import Random
+
 import pytest
 
-from cede.api import names
+from cede.api import names, sizes
+from cede.api.objects import Json
 from tests.builders.jobs import elastic_job, running_job
 from tests.harness.admission import Judge
 from tests.oracle.test_rights import SCHEDULER
@@ -10,6 +13,22 @@ from webhook.admission import AdmissionRequest
 from webhook.rules import complaints
 
 pytestmark = pytest.mark.slow
+# what str.strip() removes, and what only looks like it
+SPACES = [chr(i) for i in range(0x3001) if chr(i).isspace()]
+NO_SPACES = ["\x00", "\u180e", "\u200b", "\u2060"]
+
+
+def sized(text: str) -> Json:
+    job = running_job(elastic_job(), 8)
+    job["metadata"]["annotations"][names.SIZES] = text
+    return job
+
+
+def smallest(text: str) -> int | None:
+    try:
+        return sizes.parse(text)[0]
+    except ValueError:
+        return None
 
 
 @pytest.mark.parametrize(
@@ -19,20 +38,50 @@ pytestmark = pytest.mark.slow
         pytest.param("2-8", "4-8", True, id="another smallest one"),
         pytest.param("2-8", "1-8", True, id="a smaller one"),
         pytest.param("2-8", "x", True, id="none that can be read"),
+        pytest.param("2-8", "", True, id="none"),
+        pytest.param("2-8\n", "8", True, id="no smaller one than that of a block of YAML"),
         pytest.param("2-8", "2-16", False, id="a larger one"),
+        pytest.param("2-8", "2-16\n", False, id="a larger one in a block of YAML"),
         pytest.param("8,2,4", " 2 - 8 ", False, id="written in another way"),
         pytest.param("2-8/2", "2-8/2", False, id="the same"),
         pytest.param("x", "2-8", False, id="a cure"),
     ],
 )
 def test_the_smallest_size_stays(judge: Judge, before: str, after: str, refused: bool) -> None:
-    old, new = running_job(elastic_job(), 8), running_job(elastic_job(), 8)
-    old["metadata"]["annotations"][names.SIZES] = before
-    new["metadata"]["annotations"][names.SIZES] = after
+    old, new = sized(before), sized(after)
     assert bool(judge(new, old=old)) is refused
+    assert bool(list(complaints(AdmissionRequest(new, old)))) is refused, "as by the webhook"
     if refused:
-        assert complaints(AdmissionRequest(new, old)), "the webhook refuses it too"
         assert not [text for text in judge(new, SCHEDULER, old=old) if "smallest" in text]
+
+
+def random_text(random: Random) -> str:
+    """Mostly sizes whose smallest one is 2, or nearly so."""
+    numbers = ["2", "8", "02", "1", "0", "9", "4096", "4097", "999999999", "1000000000", ""]
+    count = random.choice([1, 2, 2, 3])
+    text = random.choice(["2", "2", random.choice(numbers)])
+    for i in range(1, count):
+        separator = random.choice(["-/"[i - 1], ",", random.choice("-/,")])
+        text += separator + random.choice(numbers)
+    if random.random() < 0.5:
+        place = random.randrange(len(text) + 1)
+        text = text[:place] + random.choice([*SPACES, *NO_SPACES, " ", "\u0662"]) + text[place:]
+    return text
+
+
+def test_the_policy_reads_sizes_as_everybody_does(judge: Judge) -> None:
+    """A text that only the policy could read would make a job one that is not elastic."""
+    random = Random(1)  # noqa: S311
+    texts = ["2-1", "2-8/0", "2-9999", "2,9999", "2-1 6", "2 0-8", "2-8/9999", "8-2", "2-2", "²"]
+    texts += [f"{space}2{space}-{space}8{space}" for space in SPACES + NO_SPACES]
+    texts += [random_text(random) for _ in range(400)]
+    texts += ["2" + ",2" * (sizes.MAX_LENGTH // 2 - 1), "2" + ",2" * (sizes.MAX_LENGTH // 2)]
+    changed = judge.updates([(sized("2-8"), sized(text)) for text in texts])
+    # a job that could be read before keeps its smallest size, however it was written
+    lost = judge.updates([(sized(text), sized("3-8")) for text in texts])
+    for text, of_changed, of_lost in zip(texts, changed, lost, strict=True):
+        assert ("the smallest of" in "".join(of_changed)) is (smallest(text) != 2), text[:99]
+        assert bool(of_lost) is (smallest(text) is not None), text[:99]
 
 
 def test_sizes_of_a_job_that_is_not_elastic_are_free(judge: Judge) -> None:

@@ -36,9 +36,15 @@ ENFORCE = names.POD_SECURITY_ENFORCE
         ),
         pytest.param({"a": "b"}, {"a": "b"} | MARK, True, id="marked as created by Cede"),
         pytest.param(OURS, CREATED, True, id="marked so after its adoption"),
-        pytest.param(OURS, OURS | {ENFORCE: "baseline"}, False, id="raised"),
+        pytest.param(OURS, OURS | {ENFORCE: "baseline"}, True, id="set in one of somebody else"),
         pytest.param(
             OURS, OURS | {ENFORCE: "privileged"}, True, id="below the default of the cluster"
+        ),
+        pytest.param(
+            OURS | {ENFORCE: "restricted"},
+            OURS | {ENFORCE: "baseline"},
+            True,
+            id="lowered to the level of the policy",
         ),
         pytest.param({names.MANAGED_BY: "helm"}, MARK, True, id="taken from another manager"),
         pytest.param({names.MANAGED_BY: "helm"}, {}, True, id="the mark of another removed"),

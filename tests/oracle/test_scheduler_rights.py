@@ -53,6 +53,12 @@ def job() -> Json:
     return made
 
 
+def raw_job() -> Json:
+    """One of before its namespace was a team's, that Kueue resizes."""
+    made = elastic_job(sizes=None, annotations={names.ELASTIC_JOB: "true"}, completions=None)
+    return named(made)
+
+
 def workload(**spec: Any) -> Json:
     pods = [{"name": name, "count": 4, "template": POD_TEMPLATE} for name in ("main", "other")]
     made = obj("kueue.x-k8s.io/v1beta2", "Workload", *KEY[::-1])
@@ -134,6 +140,7 @@ async def written(kind: Kind, old: Json, action: Action) -> tuple[Json, Json]:
         pytest.param(JOBS, job(), resized("", 2), id="a shrink"),
         pytest.param(JOBS, job(), resized("", 8), id="a growth"),
         pytest.param(JOBS, job(), resized("", 2, keeps_completions=True), id="completions stay"),
+        pytest.param(JOBS, raw_job(), resized("", 2, keeps_completions=True), id="none to stay"),
         pytest.param(JOBS, job(), AnswerSave(KEY, "u", "", SAVED), id="an answer"),
         pytest.param(
             WORKLOADS, workload(), SetWorkloadActive(KEY, "", False, "", "c-1"), id="stop"

@@ -18,7 +18,8 @@ BOUND_BY_THE_QUOTA_CONTROLLER = {"cede-member", "cede-viewer"}
 
 
 def listed() -> dict[str, list[Right]]:
-    """Raises AssertionError for a line without a reason."""
+    """Raises AssertionError for an account that does not begin with a reason. A reason may be that
+    of several lines."""
     rights = dict[str, list[Right]]()
     account, has_reason = "", False
     for line in LISTED.read_text().splitlines():
@@ -53,6 +54,13 @@ def rights_of(role: Json) -> Iterator[Right]:
             yield from ((where, what, verb) for verb in rule["verbs"])
 
 
+def account_of(subject: Json) -> str:
+    """Its name; with its kind and namespace if it is none of Cede's own."""
+    kind, namespace, name = (subject.get(field, "") for field in ("kind", "namespace", "name"))
+    is_ours = (kind, namespace) == ("ServiceAccount", "cede-system")
+    return name if is_ours else f"{kind} {namespace}/{name}"
+
+
 @cache
 def granted() -> dict[str, set[Right]]:
     """By account, and of the roles that the manifests bind to nobody."""
@@ -62,7 +70,7 @@ def granted() -> dict[str, set[Right]]:
             continue
         metadata = role["metadata"]
         subjects = {
-            subject["name"]
+            account_of(subject)
             for binding in documents()
             if binding.get("roleRef", {}).get("kind") == role["kind"]
             and binding["roleRef"]["name"] == metadata["name"]
@@ -76,6 +84,13 @@ def granted() -> dict[str, set[Right]]:
         for subject in subjects or {metadata["name"]}:
             rights.setdefault(subject, set()).update(rights_of(role))
     return rights
+
+
+def test_an_account_of_the_same_name_elsewhere_is_another_one() -> None:
+    ours = {"kind": "ServiceAccount", "namespace": "cede-system", "name": "cede-scheduler"}
+    assert account_of(ours) == "cede-scheduler"
+    for field, value in (("kind", "User"), ("namespace", "vision")):
+        assert account_of(ours | {field: value}) not in listed()
 
 
 def test_every_account_is_listed() -> None:

@@ -5,7 +5,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, RESOURCE_QUOTAS, Json
 from cede.api.reasons import AllocationReason
-from quota_controller.desired.plan import make_plan
+from quota_controller.desired.plan import Plan, make_plan
 from tests.builders.quotas import (
     allocation,
     as_live,
@@ -67,11 +67,34 @@ def test_what_says_that_cede_created_a_namespace_is_written_again(
 ) -> None:
     live = live_namespace(**labels, **{names.ALLOCATION: "vision"})
     live[NAMESPACES, ("", "vision")]["metadata"]["annotations"] = annotations
-    plan = make_plan(snapshot([allocation()], live=live))
+    expect_marks(make_plan(snapshot([allocation()], live=live)))
+
+
+def expect_marks(plan: Plan) -> None:
+    """Of a namespace that Cede created, with what it keeps there for that."""
     metadata = find_object(plan, "Namespace", "vision").body["metadata"]
     assert metadata["labels"][names.MANAGED_BY] == "cede"
+    assert metadata["labels"][names.POD_SECURITY_ENFORCE] == "baseline"
     assert metadata["annotations"][names.CREATED_FOR] == "vision"
     assert find_object(plan, "ResourceQuota", "cede-objects")
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        pytest.param({names.MANAGED_BY: "cede"}, {}, id="left before there was the annotation"),
+        pytest.param({}, {names.CREATED_FOR: "other"}, id="of an allocation of another name"),
+    ],
+)
+def test_adopt_keeps_the_pod_security_of_a_namespace_that_cede_created(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    """To allow its adoption is the cure of NamespaceExists."""
+    live = live_namespace(**labels)
+    live[NAMESPACES, ("", "vision")]["metadata"]["annotations"] = annotations
+    assert make_plan(snapshot([allocation()], live=live)).problems
+    adopting = allocation(namespace={"name": "vision", "adopt": True})
+    expect_marks(make_plan(snapshot([adopting], live=live)))
 
 
 def test_an_adopted_namespace_gets_our_labels_and_keeps_its_manager() -> None:

@@ -45,20 +45,16 @@ def test_an_adopted_namespace_gets_no_limit() -> None:
     assert not limits(plan_with(namespace=ADOPTED))
 
 
-@pytest.mark.parametrize(
-    ("most", "spec"),
-    [
-        pytest.param(0, {}, id="the policy switches limits off"),
-        pytest.param(None, {"namespace": ADOPTED}, id="the namespace is adopted now"),
-    ],
-)
-def test_a_limit_that_should_not_be_any_more_is_removed_and_nothing_else(
-    most: int | None, spec: Json
-) -> None:
+def test_a_limit_that_should_not_be_any_more_is_removed_and_nothing_else() -> None:
     live = as_live(plan_with())
-    plan = plan_with(most, live, **spec)
+    plan = plan_with(0, live)
     assert not limits(plan)
     assert plan.unwanted(live) == [(RESOURCE_QUOTAS, ("vision", "cede-objects"), "u")]
+
+
+def test_a_namespace_that_cede_created_keeps_its_limit_with_adopt() -> None:
+    live = as_live(plan_with())
+    assert limits(plan_with(None, live, namespace=ADOPTED)) == limits(plan_with())
 
 
 def created_by_members() -> set[tuple[str, str]]:
