@@ -237,7 +237,8 @@ class Applier:
         self.unseen_writes.pop((kind, key), None)
 
     async def _abandon(self, key: Key, uid: str) -> None:
-        """Removes what is ours from a namespace, except that and for whom Cede created it."""
+        """Removes what is ours from a namespace, except `cede.dev/created-for`: that Cede created
+        the namespace, and for which allocation."""
         log.info("abandon namespace", extra={"namespace": key[1]})
         metadata: Json = {
             "uid": uid,

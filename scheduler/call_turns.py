@@ -12,8 +12,8 @@ MAX_CALLS = 200
 class Turns:
     """A free turn goes to the waiting namespace that has the fewest.
 
-    So pods that do not answer delay only calls to their own namespace: however many these are, any
-    other one gets the next turn that ends.
+    So pods that do not answer delay only calls to their own namespace: when a turn ends, the next
+    turn goes to another waiting namespace.
     """
 
     def __init__(self, limit: int) -> None:

@@ -17,8 +17,12 @@ MAX_STRANGERS = 100
 handshake, and so many that have sent half of a request or more. An API server sends its review
 within milliseconds."""
 MAX_CONNECTIONS = 300
-"""Beside the strangers that send nothing. An API server has no more reviews in flight than requests
-that write, by default 200."""
+"""Beside the strangers that send nothing: as many as fit into the memory of the webhook.
+
+An API server may have more in flight, by default up to 600: with API Priority and Fairness its
+limit is the sum of --max-requests-inflight and --max-mutating-requests-inflight
+(k8s.io/apiserver, pkg/server/options/feature.go). So when all are in flight, the oldest review
+goes: an honest one takes milliseconds, and one that does not end is not of an API server."""
 STRANGER_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 120.0
 """Longer than Go's clients keep an idle connection (90 s), so that they close it and not we."""

@@ -7,6 +7,7 @@ from cede.api.objects import Json
 from webhook.admission import SCHEDULER_USER, AdmissionRequest
 from webhook.json_fields import get_dict, get_dicts, get_group_kind, get_label, get_list
 
+KUBEFLOW = "kubeflow.org"
 JOB = ("batch", "Job")
 POD = ("", "Pod")
 JOB_SET = ("jobset.x-k8s.io", "JobSet")
@@ -21,12 +22,12 @@ JOBS = frozenset(
         JOB,
         JOB_SET,
         TRAIN_JOB,
-        ("kubeflow.org", "PyTorchJob"),
-        ("kubeflow.org", "JAXJob"),
-        ("kubeflow.org", "TFJob"),
-        ("kubeflow.org", "XGBoostJob"),
-        ("kubeflow.org", "PaddleJob"),
-        ("kubeflow.org", "MPIJob"),
+        (KUBEFLOW, "PyTorchJob"),
+        (KUBEFLOW, "JAXJob"),
+        (KUBEFLOW, "TFJob"),
+        (KUBEFLOW, "XGBoostJob"),
+        (KUBEFLOW, "PaddleJob"),
+        (KUBEFLOW, "MPIJob"),
         ("ray.io", "RayJob"),
         ("ray.io", "RayCluster"),
         ("ray.io", "RayService"),
@@ -123,7 +124,16 @@ def get_pod_classes(job: Json) -> Iterator[tuple[str, str]]:
     """(field path, name) of each PriorityClass that the object names for its pods."""
     for path, template in get_pod_templates(job):
         yield from _class_at(f"{path}.spec".removeprefix("."), template, "spec")
+    yield from _classes_beside_templates(job)
+
+
+def _classes_beside_templates(job: Json) -> Iterator[tuple[str, str]]:
     spec = get_dict(job, "spec")
+    group, _ = get_group_kind(job)
+    if group == KUBEFLOW:
+        # Kueue reads it before those of the pods (mpijob_controller.go, kubeflowjob_controller.go)
+        path = ("runPolicy", "schedulingPolicy")
+        yield from _class_at("spec.runPolicy.schedulingPolicy", spec, *path, field="priorityClass")
     if get_group_kind(job) == SPARK_APPLICATION:
         # its pods have no whole templates
         for role in ("driver", "executor"):
@@ -132,13 +142,15 @@ def get_pod_classes(job: Json) -> Iterator[tuple[str, str]]:
         yield from _class_at("spec.batchSchedulerOptions", spec, "batchSchedulerOptions")
     if get_group_kind(job) == APP_WRAPPER:
         for path, wrapped in _wrapped_objects(spec):
-            if get_group_kind(wrapped) == SPARK_APPLICATION:
-                yield from ((f"{path}.{inner}", name) for inner, name in get_pod_classes(wrapped))
+            for inner, name in _classes_beside_templates(wrapped):
+                yield f"{path}.{inner}", name
 
 
-def _class_at(path: str, value: Json, *keys: str) -> Iterator[tuple[str, str]]:
-    if name := get_dict(value, *keys).get("priorityClassName"):
-        yield f"{path}.priorityClassName", str(name)
+def _class_at(
+    path: str, value: Json, *keys: str, field: str = "priorityClassName"
+) -> Iterator[tuple[str, str]]:
+    if name := get_dict(value, *keys).get(field):
+        yield f"{path}.{field}", str(name)
 
 
 # --- labels ---------------------------------------------------------------------------------------

@@ -45,13 +45,17 @@ class Rooms:
 
 def make_pods(world: World, workload: Workload) -> int:
     """Makes the pods that the Workload has quota for and that do not exist, up to MAX_PODS in the
-    cluster. Returns how many of its pods find no node."""
+    cluster. Returns how many of its pods find no node or were not made."""
     rooms = Rooms(world.snapshot().nodes)
     existing = {pod.metadata.labels.get(names.POD_INDEX, "") for pod in world.pods_of(workload)}
-    left = max(0, MAX_PODS - sum(1 for _ in world.pods))
-    for pod in islice(_missing(workload, existing), left):
+    pods = _missing(workload, existing)
+    for pod in islice(pods, max(0, MAX_PODS - world.count_pods())):
         world.put_pod(_placed(pod, workload, rooms, world))
-    return world.note_pods(workload, "WaitForStart")
+    not_made = 0
+    if next(pods, None):
+        requested = sum(pod_set.count for pod_set in workload.spec.podSets)
+        not_made = max(1, requested - len(world.pods_of(workload)))
+    return world.note_pods(workload, "WaitForStart", missing=not_made)
 
 
 def move_pods(world: World, workload: Workload, pods: Iterable[Pod]) -> int:

@@ -102,6 +102,9 @@ class World:
         """All of them."""
         return chain.from_iterable(pods.values() for pods in self._pods.values())
 
+    def count_pods(self) -> int:
+        return sum(map(len, self._pods.values()))
+
     def pods_of(self, workload: Workload) -> list[Pod]:
         owners = job_owners(workload.metadata.key, identity(workload))
         pods = self._pods[workload.metadata.namespace].values()
@@ -115,19 +118,20 @@ class World:
         for pod in pods:
             self._pods[pod.metadata.namespace].pop(pod.metadata.key, None)
 
-    def note_pods(self, workload: Workload, reason: str) -> int:
+    def note_pods(self, workload: Workload, reason: str, *, missing: int = 0) -> int:
         """Afterwards the Workload and the runtime know which pods are on nodes. Returns how many
-        are not."""
+        are not, with those that are `missing` because they were not made."""
         pods = self.pods_of(workload)
         placed = sum(bool(pod.spec.nodeName) for pod in pods)
-        is_ready = placed == len(pods)
+        unplaced = len(pods) - placed + missing
+        is_ready = not unplaced
         text = "True" if is_ready else "False"
         ready = Condition(names.PODS_READY, text, reason, "", rfc3339(self.now))
         self.put(with_conditions(workload, ready))
         uid = identity(workload)
         if self.is_elastic(workload):
             self.statuses[uid] = trains(placed, self.statuses.get(uid))
-        return len(pods) - placed
+        return unplaced
 
     def is_elastic(self, workload: Workload) -> bool:
         owners = workload.metadata.ownerReferences

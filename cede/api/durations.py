@@ -7,7 +7,7 @@ _ADMITTED = re.compile(r"[1-9]\d{0,6}[smh]")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_SHOWN = 40
 _MAX_NUMBER = 1e9
-"""No larger number counts: a sum with it is no whole number any more, or infinite."""
+"""Larger numbers count as this one: a float of 309 digits is infinite."""
 
 
 def parse(text: str) -> int:

@@ -274,13 +274,13 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 """Annotation of a pod: how many before it with its index failed. The Job controller delays the next
 one by it, and compares it with backoffLimitPerIndex."""
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
-"""Of those, the ones that were ignored: by them it delays the next one, too."""
+"""Annotation of a pod: how many more failed and were ignored. They delay the next one, too."""
 POD_TEMPLATE_HASH = "pod-template-hash"
 """Label of the pods of a Deployment. Their ReplicaSet is named `<Deployment>-<hash>`."""
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Annotation of a pod: of the ready pods of a ReplicaSet, the lowest is deleted first."""
 GROUP_INDEX = "kueue.x-k8s.io/component-workload-index"
-"""Annotation of the Workload of a LeaderWorkerSet's group: that of the highest is deleted first."""
+"""Annotation of a LeaderWorkerSet's Workload: the group with the highest index is deleted first."""
 GPU = "nvidia.com/gpu"
 
 # --- types of conditions --------------------------------------------------------------------------

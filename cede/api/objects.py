@@ -49,7 +49,7 @@ class OwnerReference:
 
 
 OURS = ("cede.dev/", "kueue.x-k8s.io/")
-"""How the names of the annotations begin that we read."""
+"""The prefixes of the annotations that we read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ MAX_OBJECTS = 250
 """Of a page. A list of 10,000 objects costs as much CPU as with 500, and half as much again with
 50."""
 MAX_PAGE_BYTES = 1 << 23
-"""The same. A page of one object may be larger."""
+"""Bytes of a page. A page of one object may be larger."""
 FEWER = 8
 """By how much the limit is divided after a page that is too large."""
 
@@ -45,8 +45,10 @@ class Pages:
 
 
 async def read_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The lines that are not empty. Raises Gone for one that is too long: it would come again, and
-    a list reads the object without it."""
+    """The lines that are not empty. Raises Gone for one that is too long.
+
+    A repeated watch would get the same line. A list has no limit for one object, so it reads it.
+    """
     try:
         while line := await response.content.readline(max_line_length=MAX_LINE_BYTES):
             if line.strip():

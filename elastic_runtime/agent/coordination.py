@@ -140,7 +140,7 @@ class StacksReply:
 # --- who coordinates ------------------------------------------------------------------------------
 
 
-def split(address: str) -> tuple[str, int]:
+def host_and_port(address: str) -> tuple[str, int]:
     """Host and port of an address, which may be of IPv6. Raises ValueError for anything else."""
     match = ADDRESS.fullmatch(address)
     if match is None or int(match[2]) > MAX_PORT:
@@ -162,7 +162,7 @@ class Leader:
     is_last_save: bool = False
 
     def __post_init__(self) -> None:
-        split(self.address)
+        host_and_port(self.address)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from elastic_runtime.agent.coordination import (
     CoordinatorReply,
     CoordinatorState,
     StacksReply,
-    split,
+    host_and_port,
 )
 from elastic_runtime.agent.coordinator import MISDIRECTED, Coordinator
 from elastic_runtime.agent.knowledge import NEVER
@@ -115,7 +115,7 @@ class CoordinatorClient:
         self.answered_at = min(self.answered_at, self._clock() - self.limits.leaderless_s)
 
     def _connection(self) -> Connection:
-        host, port = split(self._address) if self._address else ("", 0)
+        host, port = host_and_port(self._address) if self._address else ("", 0)
         return Connection(host, port, self.settings.keys, self.settings.job_uid)
 
     async def _call(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from elastic_runtime import json_codec
 from elastic_runtime.agent import succession
 from elastic_runtime.agent.control_client import Refused, call
-from elastic_runtime.agent.coordination import VOTE_PATH, Ballot, Candidacy, Standing, split
+from elastic_runtime.agent.coordination import VOTE_PATH, Ballot, Candidacy, Standing, host_and_port
 from elastic_runtime.agent.peers import MAX_CALLS, Peer
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.messages import Record
@@ -72,7 +72,7 @@ async def _ballot(settings: PodSettings, peer: Peer, candidacy: Candidacy) -> Ba
         return "its address is unknown"
     try:
         body = await call(
-            *split(peer.address),
+            *host_and_port(peer.address),
             settings.keys,
             settings.job_uid,
             "POST",

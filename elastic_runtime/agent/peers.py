@@ -12,7 +12,7 @@ from enum import Enum
 
 from elastic_runtime import json_codec
 from elastic_runtime.agent.control_client import Refused, call
-from elastic_runtime.agent.coordination import STANDING_PATH, Standing, split
+from elastic_runtime.agent.coordination import STANDING_PATH, Standing, host_and_port
 from elastic_runtime.agent.settings import PodSettings
 
 # For the answer of an agent that runs: it computes nothing for it.
@@ -131,7 +131,7 @@ async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Stan
         return Silence.ABSENT
     try:
         body = await call(
-            *split(peer.address),
+            *host_and_port(peer.address),
             settings.keys,
             settings.job_uid,
             "POST",

@@ -9,7 +9,7 @@ from elastic_runtime.agent.coordination import (
     VOTE_PATH,
     Candidacy,
     Standing,
-    split,
+    host_and_port,
 )
 from elastic_runtime.agent.coordinator import CONFLICT, MISDIRECTED
 from elastic_runtime.agent.leadership import Leadership
@@ -58,7 +58,7 @@ class RequestRouter:
         # replayed request for a new one.
         try:
             reply = await forward(
-                *split(leader.address),
+                *host_and_port(leader.address),
                 leadership.settings.keys,
                 method,
                 path,

@@ -55,7 +55,11 @@ class PeerLost(RuntimeError):
 
 @contextmanager
 def reporting_lost_peers() -> Iterator[None]:
-    """An error of a collective is a lost peer, except one of memory or of this rank's own GPU."""
+    """An error of a collective is a lost peer, except one of memory or of this rank's own GPU.
+
+    NCCL's errors, such as "unhandled cuda error", count as a lost peer: they do not tell whose GPU
+    failed.
+    """
     try:
         yield
     except (torch.OutOfMemoryError, torch.AcceleratorError):

@@ -1,4 +1,4 @@
-"""Keeps the Secret of the webhook's certificates and what API servers need to reach it in order."""
+"""Keeps the Secret of the webhook's certificates, and the webhook configurations, in order."""
 
 import asyncio
 import logging
@@ -191,7 +191,7 @@ def _corrections(configuration: Json | None, bundle: str) -> Iterator[Json]:
         path = f"/webhooks/{i}/clientConfig"
         if client.get("caBundle") != bundle:
             yield {"op": "add", "path": f"{path}/caBundle", "value": bundle}
-        # manifests that were applied for another namespace name a Service that is not there, and
-        # API servers would ask nobody
+        # manifests that were applied for another namespace name a Service that is not there: an
+        # API server would get no answer, and accept every request
         if "service" in client and client["service"].get("namespace") != SYSTEM_NAMESPACE:
             yield {"op": "add", "path": f"{path}/service/namespace", "value": SYSTEM_NAMESPACE}

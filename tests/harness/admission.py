@@ -3,29 +3,21 @@
 import json
 import subprocess
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-
-import yaml
 
 from cede.api import names
 from cede.api.objects import DEPLOYMENTS, Json, Kind
 from deploy.local.binaries import run_go
+from tests.builders.manifests import objects_of_kind
 from tests.paths import TREE
 
 SOURCE = TREE / "tests" / "oracle" / "admission" / "main.go"
 TEAM = {names.TEAM: "vision"}
 
 
-@cache
 def policies() -> list[Json]:
     """All ValidatingAdmissionPolicies of deploy/."""
-    return [
-        document
-        for file in sorted((TREE / "deploy").rglob("*.yaml"))
-        for document in yaml.safe_load_all(file.read_text())
-        if document and document.get("kind") == "ValidatingAdmissionPolicy"
-    ]
+    return objects_of_kind("ValidatingAdmissionPolicy")
 
 
 class Judge:

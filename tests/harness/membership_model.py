@@ -9,7 +9,7 @@ from elastic_runtime.messages import Record
 
 LIMITS = Limits()
 TICK_S = 0.2
-# More ticks than a majority that may be cut off is waited for.
+# More ticks than the wait for a majority that may be cut off.
 SETTLE_TICKS = 130
 REASONS = {rule.situation: rule.reasons for rule in RULES}
 

@@ -6,8 +6,9 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
+from tests.builders.requests import QUOTA_CONTROLLER, obj
 from tests.harness.admission import Judge
-from tests.oracle.test_rights import QUOTA_CONTROLLER, RESERVED, obj
+from tests.oracle.test_rights import RESERVED
 
 pytestmark = pytest.mark.slow
 

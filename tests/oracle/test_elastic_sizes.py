@@ -7,8 +7,8 @@ import pytest
 from cede.api import names, sizes
 from cede.api.objects import Json
 from tests.builders.jobs import elastic_job, running_job
+from tests.builders.requests import SCHEDULER
 from tests.harness.admission import Judge
-from tests.oracle.test_rights import SCHEDULER
 from webhook.admission import AdmissionRequest
 from webhook.rules import complaints
 

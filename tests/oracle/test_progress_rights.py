@@ -6,8 +6,8 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
+from tests.builders.requests import SCHEDULER, obj
 from tests.harness.admission import Judge
-from tests.oracle.test_rights import SCHEDULER, obj
 
 pytestmark = pytest.mark.slow
 

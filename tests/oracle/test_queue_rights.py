@@ -7,9 +7,8 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from scheduler.cession import guard_objects
+from tests.builders.requests import GPU_FLAVOR, SCHEDULER, groups, guard, private, queue
 from tests.harness.admission import Judge
-from tests.oracle.test_rights import SCHEDULER
-from tests.oracle.test_scheduler_rights import GPU_FLAVOR, groups, guard, private, queue
 
 pytestmark = pytest.mark.slow
 

@@ -7,23 +7,13 @@ import pytest
 from cede.api import names
 from cede.api.objects import DEPLOYMENTS, LEADER_WORKER_SETS, Json, Kind
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY
+from tests.builders.requests import QUOTA_CONTROLLER, SCHEDULER, WEBHOOK, obj
 from tests.harness.admission import Judge
 
 pytestmark = pytest.mark.slow
-ACCOUNT = "system:serviceaccount:cede-system:"
-QUOTA_CONTROLLER = f"{ACCOUNT}cede-quota-controller"
-SCHEDULER = f"{ACCOUNT}cede-scheduler"
-WEBHOOK = f"{ACCOUNT}cede-webhook"
 TOKEN = "kubernetes.io/service-account-token"
 TLS = "kubernetes.io/tls"
 CERTIFICATE = WEBHOOK_SECRET_KEY[1]
-
-
-def obj(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Json:
-    metadata: Json = {"name": name}
-    if namespace:
-        metadata["namespace"] = namespace
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
 # --- Secrets --------------------------------------------------------------------------------------

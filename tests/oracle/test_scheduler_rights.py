@@ -32,18 +32,17 @@ from scheduler.actions import (
     SetWorkloadActive,
 )
 from scheduler.apply import Applier
-from scheduler.cession import guard_objects
 from scheduler.runtime_client import RuntimeClient
 from scheduler.save_actions import AnswerSave
 from scheduler.server_actions import DrainPod, ScaleServer
 from tests.builders.jobs import elastic_job, running_job
+from tests.builders.requests import GPU_FLAVOR, NOTE, SCHEDULER, groups, guard, obj, private, queue
 from tests.fakes.api_server import ApiServer
 from tests.harness.admission import Judge
-from tests.oracle.test_rights import SCHEDULER, group_server, obj, server
+from tests.oracle.test_rights import group_server, server
 
 pytestmark = pytest.mark.slow
 KEY = ("vision", "it")
-GPU_FLAVOR = ("a100", names.GPU)
 POD_TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main"}]}}
 
 
@@ -65,35 +64,6 @@ def workload(**spec: Any) -> Json:
     made["metadata"] |= {"labels": {"a": "b"}, "annotations": {"a": "b"}}
     made["spec"] = {"podSets": deepcopy(pods), "queueName": "default", "active": True} | spec
     return made
-
-
-def groups(nominal: str = "4", **more: str) -> list[Json]:
-    quota = {"name": names.GPU, "nominalQuota": nominal, "borrowingLimit": "2"} | more
-    flavors = [{"name": "a100", "resources": [quota]}]
-    return [{"coveredResources": [names.GPU], "flavors": flavors}]
-
-
-def queue(**spec: Any) -> Json:
-    made = obj("kueue.x-k8s.io/v1beta2", "ClusterQueue", "vision")
-    made["metadata"]["labels"] = {names.MANAGED_BY: names.MANAGED_BY_CEDE}
-    fields = {"cohortName": names.COHORT, "queueingStrategy": "BestEffortFIFO", "preemption": {}}
-    made["spec"] = fields | {"namespaceSelector": {}, "resourceGroups": groups()} | spec
-    return made
-
-
-NOTE = json.dumps({"cession": "c-1", "originals": []})
-
-
-def private(nominal: str = "6") -> Json:
-    """With a note."""
-    made = queue(resourceGroups=groups(nominal, lendingLimit="0"))
-    made["metadata"]["annotations"] = {names.PRIVATE_QUOTA: NOTE}
-    return made
-
-
-def guard() -> Json:
-    made = guard_objects.cluster_queue("c-1", {GPU_FLAVOR: 4})
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue"} | made
 
 
 def pod() -> Json:

@@ -167,7 +167,7 @@ KINDS = {
     "half of a first review": (HALF, b"", True),
     "half of a second review": (COMPLETE, HALF, True),
 }
-"""What a peer sends first, what it sends after the answer, and whether it speaks TLS."""
+"""What a peer sends first, what it sends after the answer, and whether it uses TLS."""
 
 
 def attack(port: int, bundle: str) -> dict[int, int]:

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import yaml
 from cede.api import names
 from cede.api.allocation import RESERVED_NAMESPACES
 from cede.api.objects import Json
+from tests.builders.manifests import objects_of_kind
 from tests.paths import TREE
 
 TEAM_NAMESPACES = {"matchExpressions": [{"key": names.TEAM, "operator": "Exists"}]}
@@ -25,25 +25,13 @@ VALIDATING = "ValidatingAdmissionPolicy"
 INSTALLATION = "cede-installation"
 
 
-@cache
-def all_documents() -> list[Json]:
-    files = sorted((TREE / "deploy").rglob("*.yaml"))
-    loaded = [document for file in files for document in yaml.safe_load_all(file.read_text())]
-    return list(filter(None, loaded))
-
-
-def documents(kind: str) -> list[Json]:
-    """All objects of this kind in deploy/."""
-    return [document for document in all_documents() if document.get("kind") == kind]
-
-
 BINDING = "ValidatingAdmissionPolicyBinding"
 OVERLAYS = sorted((TREE / "deploy/overlays").iterdir())
 NARROWS_NOTHING = {"policyName", "validationActions", "paramRef"}
 
 
 def policies() -> list[Json]:
-    made = documents(VALIDATING)
+    made = objects_of_kind(VALIDATING)
     assert len(made) == 19
     return made
 
@@ -58,9 +46,9 @@ def test_a_policy_that_lacks_its_parameters_refuses_nothing(policy: Json) -> Non
 
 @pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy["metadata"]["name"])
 def test_every_policy_is_bound_and_denies(policy: Json) -> None:
-    """An API server asks a policy without a binding nothing."""
+    """An API server does not evaluate a policy without a binding."""
     name = policy["metadata"]["name"]
-    [binding] = [b["spec"] for b in documents(BINDING) if b["spec"]["policyName"] == name]
+    [binding] = [b["spec"] for b in objects_of_kind(BINDING) if b["spec"]["policyName"] == name]
     assert binding["validationActions"] == ["Deny"]
     assert binding.keys() <= NARROWS_NOTHING
     assert ("paramRef" in binding) is ("paramKind" in policy["spec"])
@@ -68,7 +56,7 @@ def test_every_policy_is_bound_and_denies(policy: Json) -> None:
 
 def test_every_binding_is_of_a_policy_here() -> None:
     names_of_policies = {policy["metadata"]["name"] for policy in policies()}
-    assert {b["spec"]["policyName"] for b in documents(BINDING)} == names_of_policies
+    assert {b["spec"]["policyName"] for b in objects_of_kind(BINDING)} == names_of_policies
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda overlay: overlay.name)
@@ -116,14 +104,14 @@ def test_a_policy_about_work_matches_only_the_namespaces_of_teams(policy: Json) 
 
 def test_the_policy_about_a_second_installation_names_all_bindings_of_accounts() -> None:
     """Of the whole cluster, and of the namespace of guards."""
-    [policy] = [item for item in documents(VALIDATING) if item["metadata"]["name"] == INSTALLATION]
+    [policy] = [policy for policy in policies() if policy["metadata"]["name"] == INSTALLATION]
     [condition] = policy["spec"]["matchConditions"]
     in_cluster, in_guards = re.findall(r"request\.name in (\[[^]]*\])", condition["expression"])
-    bindings = {binding["metadata"]["name"] for binding in documents("ClusterRoleBinding")}
+    bindings = {binding["metadata"]["name"] for binding in objects_of_kind("ClusterRoleBinding")}
     assert set(ast.literal_eval(in_cluster)) == bindings
     of_guards = {
         binding["metadata"]["name"]
-        for binding in documents("RoleBinding")
+        for binding in objects_of_kind("RoleBinding")
         if binding["metadata"].get("namespace") == names.GUARD_NAMESPACE
     }
     assert set(ast.literal_eval(in_guards)) == of_guards

@@ -6,10 +6,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-import yaml
 
 from cede.api.objects import Json
-from tests.paths import TREE
+from tests.builders.manifests import all_objects
 
 Right = tuple[str, str, str]
 """(where, group/resource with a name, verb)"""
@@ -37,9 +36,7 @@ def listed() -> dict[str, list[Right]]:
 
 @cache
 def documents() -> list[Json]:
-    files = [path for path in (TREE / "deploy").rglob("*.yaml") if "rbac.auth" in path.read_text()]
-    loaded = [document for path in files for document in yaml.safe_load_all(path.read_text())]
-    return [document for document in loaded if "rbac" in document["apiVersion"]]
+    return [made for made in all_objects() if "rbac" in made.get("apiVersion", "")]
 
 
 def rights_of(role: Json) -> Iterator[Right]:

@@ -16,7 +16,7 @@ FEW = 4
 
 
 class Calls:
-    """Calls that last until they are told to end, in the order in which they began."""
+    """Calls that last until `end`, in the order in which they began."""
 
     def __init__(self, limit: int) -> None:
         self.turns = Turns(limit)

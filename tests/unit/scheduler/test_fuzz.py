@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cede.api import names
 from cede.api.kueue import Job, JobSpec, JobStatus, Pod, ReclaimablePod, Workload
-from cede.api.objects import Meta, rfc3339
+from cede.api.objects import Meta, OwnerReference, rfc3339
 from cede.api.servers import Deployment, ServerSpec
 from scheduler.plan import plan
 from scheduler.snapshot.snapshot import Memory, RawObjects, take
@@ -104,21 +104,52 @@ def hostile_pods(draw: st.DrawFn, origin: JobOf) -> list[Pod]:
 
 
 @st.composite
-def hostile_servers(draw: st.DrawFn) -> Deployment:
-    metadata = Meta(name=draw(TEXTS), namespace="research", uid=draw(TEXTS))
-    spec = ServerSpec(replicas=draw(COUNTS))
-    return Deployment(metadata=marked(metadata, draw(MARKS)), spec=spec)
+def hostile_servers(draw: st.DrawFn) -> tuple[Deployment, list[Workload], list[Pod]]:
+    """With replicas that have quota, and more that it may have ceded."""
+    name = draw(st.just("chat") | TEXTS)
+    replicas = [draw(server_replicas(name, index)) for index in range(draw(st.integers(0, 3)))]
+    metadata = Meta(
+        name=name,
+        namespace="vision",
+        uid=draw(TEXTS),
+        labels={names.SERVER: names.CEDED},
+        annotations={names.SIZES: "1-4096", names.DESIRED_SIZE: "4096"},
+    )
+    spec = ServerSpec(replicas=draw(st.just(len(replicas)) | COUNTS))
+    server = Deployment(metadata=marked(metadata, draw(MARKS)), spec=spec)
+    return server, [workload for workload, _ in replicas], [pod for _, pod in replicas]
+
+
+@st.composite
+def server_replicas(draw: st.DrawFn, server: str, index: int) -> tuple[Workload, Pod]:
+    origin = JobOf("vision", f"{server}-{index}", 1, ["n2"])
+    [pod] = origin.pods_on_nodes()
+    replica_set = OwnerReference("ReplicaSet", f"{server}-7d9", "rs", controller=True)
+    metadata = Meta(
+        name=origin.name,
+        namespace="vision",
+        uid=origin.uid,
+        labels={names.POD_TEMPLATE_HASH: "7d9"},
+        ownerReferences=(replica_set,),
+    )
+    owner = OwnerReference("Pod", origin.name, origin.uid, controller=True)
+    workload = draw(st.just(origin.workload()) | hostile_workloads(origin))
+    owned = replace(workload.metadata, ownerReferences=(owner,))
+    return replace(workload, metadata=owned), replace(pod, metadata=metadata)
 
 
 @st.composite
 def hostile_clusters(draw: st.DrawFn) -> RawObjects:
     jobs = draw(st.lists(JOBS, max_size=4, unique_by=lambda origin: origin.uid))
+    server, replicas, pods_of_server = draw(hostile_servers())
+    workloads = [draw(hostile_workloads(origin)) for origin in jobs]
+    pods = [pod for origin in jobs for pod in draw(hostile_pods(origin))]
     return replace(
         BASE,
         jobs=[*BASE.jobs, *(draw(hostile_jobs(origin)) for origin in jobs)],
-        workloads=[*BASE.workloads, *(draw(hostile_workloads(origin)) for origin in jobs)],
-        pods=[*BASE.pods, *(pod for origin in jobs for pod in draw(hostile_pods(origin)))],
-        deployments=draw(st.lists(hostile_servers(), max_size=1)),
+        workloads=[*BASE.workloads, *workloads, *replicas],
+        pods=[*BASE.pods, *pods, *pods_of_server],
+        deployments=[server],
         statuses={
             **BASE.statuses,
             **{origin.uid: origin.status() for origin in jobs if origin.nodes},

@@ -46,6 +46,14 @@ class Port:
         await reader.readuntil(b"100 Continue\r\n\r\n")
         return reader, writer
 
+    async def begin_second_review(self) -> None:
+        """A peer that has sent a review, and has begun another one."""
+        reader, writer = await self.open()
+        writer.write(b"%bContent-Length: %d\r\n\r\n%b" % (HEAD, len(REVIEW), REVIEW))
+        assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"%bContent-Length: 9999\r\nExpect: 100-continue\r\n\r\n" % HEAD)
+        await reader.readuntil(b"100 Continue\r\n\r\n")
+
     async def open(self, *, tls: bool = True) -> Streams:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1",
@@ -139,14 +147,23 @@ async def test_known_connections_are_bounded_too(port: Port) -> None:
 async def test_reviews_that_do_not_end_are_bounded_on_known_connections_too(port: Port) -> None:
     """And another API server's new connection has room beside them."""
     for _ in range(4 * FEW):
-        reader, writer = await port.open()
-        writer.write(b"%bContent-Length: %d\r\n\r\n%b" % (HEAD, len(REVIEW), REVIEW))
-        assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"%bContent-Length: 9999\r\nExpect: 100-continue\r\n\r\n" % HEAD)
-        await reader.readuntil(b"100 Continue\r\n\r\n")
+        await port.begin_second_review()
     assert len(port.connections) <= 2 * FEW + 1
     async with port.session() as session:
         assert await port.review(session)
+
+
+async def test_a_review_is_answered_while_reviews_that_do_not_end_take_all_connections(
+    port: Port,
+) -> None:
+    """Of reviews in flight the oldest goes, not a new one of an API server."""
+    for _ in range(2 * FEW):
+        await port.begin_second_review()
+    reader, writer = await port.begin_review()
+    for _ in range(FEW):
+        await port.begin_second_review()
+    writer.write(REVIEW[99:])
+    assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
 
 
 async def test_who_sends_no_review_is_closed_soon_and_an_api_server_is_not(port: Port) -> None:

@@ -20,6 +20,11 @@ SPARK_PARTS: dict[str, Json] = {
     "spec.executor.template.spec": {"executor": {"template": {"spec": FIELD}}},
     "spec.batchSchedulerOptions": {"batchSchedulerOptions": FIELD},
 }
+KUBEFLOW = [
+    kind for kind, (job, _) in EVERY_KIND.items() if job["apiVersion"].startswith("kubeflow.org/")
+]
+POLICY = "spec.runPolicy.schedulingPolicy"
+COMPONENT = "spec.components[0].template"
 WITHOUT_PODS = {"TrainJob", "SparkApplication"}
 """Kinds without a whole pod template. A TrainJob names no class, which is one of its runtime."""
 
@@ -29,19 +34,39 @@ def spark(path: str) -> Json:
     return job | {"spec": job["spec"] | SPARK_PARTS[path]}
 
 
+def kubeflow(kind: str) -> Json:
+    job = job_of_kind(kind, pod_spec())
+    policy = {"schedulingPolicy": {"priorityClass": CRITICAL}}
+    return job | {"spec": job["spec"] | {"runPolicy": policy}}
+
+
+def in_templates(kind: str) -> tuple[Json, list[str]]:
+    job, paths = EVERY_KIND[kind]
+    return job, [f"{path}.priorityClassName" for path in paths]
+
+
 def wrapped(job: Json) -> Json:
     wrapper = job_of_kind("AppWrapper", pod_spec())
     return wrapper | {"spec": {"components": [{"template": job}]}}
 
 
 CASES: list[tuple[str, Json, list[str]]] = [
-    *((kind, *EVERY_KIND[kind]) for kind in EVERY_KIND if kind not in WITHOUT_PODS),
-    *((f"SparkApplication {path}", spark(path), [path]) for path in SPARK_PARTS),
+    *((kind, *in_templates(kind)) for kind in EVERY_KIND if kind not in WITHOUT_PODS),
+    *(
+        (f"SparkApplication {path}", spark(path), [f"{path}.priorityClassName"])
+        for path in SPARK_PARTS
+    ),
     (
         "SparkApplication in an AppWrapper",
         wrapped(spark("spec.driver")),
-        ["spec.components[0].template.spec.driver"],
+        [f"{COMPONENT}.spec.driver.priorityClassName"],
     ),
+    (
+        "PyTorchJob in an AppWrapper",
+        wrapped(kubeflow("PyTorchJob")),
+        [f"{COMPONENT}.{POLICY}.priorityClass"],
+    ),
+    *((f"{kind} {POLICY}", kubeflow(kind), [f"{POLICY}.priorityClass"]) for kind in KUBEFLOW),
 ]
 
 
@@ -53,10 +78,7 @@ def test_only_the_policys_priority_classes_of_pods_are_accepted(
 ) -> None:
     """By any other, such as one of 1,000,000,000, a job would come before every team's."""
     assert paths
-    starts = [
-        f"{path}.priorityClassName is '{CRITICAL}', which pods of teams may not use: "
-        for path in paths
-    ]
+    starts = [f"{path} is '{CRITICAL}', which pods of teams may not use: " for path in paths]
     for classes, cure in (((), "remove it; the label"), (("low",), "use low, or remove it; ")):
         team = replace(TEAM, pod_classes=frozenset(classes))
         texts = complaints(AdmissionRequest(job, team=team))

@@ -9,7 +9,7 @@ import pytest
 from cede.api import names
 from cede.api.cession import Cession
 from cede.api.kueue import Pod, Workload
-from cede.api.objects import Json, Meta
+from cede.api.objects import Json, Meta, is_true
 from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.surplus import Base
 from scheduler.snapshot.snapshot import Memory, RawObjects
@@ -238,5 +238,22 @@ def test_pods_that_request_nothing_are_made_up_to_a_number(
     endless = JobOf("research", "endless", 2_000_000_000, ["n1"] * 4)
     objects = ClusterOf([endless]).objects()
     world = World(objects, policy().spec, NOW, Memory())
-    make_pods(world, endless.workload())
-    assert len(list(world.pods)) == 20
+    assert make_pods(world, endless.workload()) == 2_000_000_000 - on_nodes(world)
+    assert world.count_pods() == 20
+    conditions = world.workloads[endless.workload().metadata.key].status.conditions
+    assert not is_true(conditions, names.PODS_READY)
+
+
+def test_a_workload_without_a_pod_beyond_the_number_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placing, "MAX_PODS", 8)
+    whole = JobOf("research", "whole", 8, ["n1"] * 4)
+    world = World(ClusterOf([whole]).objects(), policy().spec, NOW, Memory())
+    assert make_pods(world, whole.workload()) == 0
+    conditions = world.workloads[whole.workload().metadata.key].status.conditions
+    assert is_true(conditions, names.PODS_READY)
+
+
+def on_nodes(world: World) -> int:
+    return sum(bool(pod.spec.nodeName) for pod in world.pods)

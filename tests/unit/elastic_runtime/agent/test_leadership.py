@@ -13,7 +13,7 @@ from elastic_runtime import json_codec
 from elastic_runtime.agent import peers
 from elastic_runtime.agent.agent import Agent
 from elastic_runtime.agent.control_client import Refused, call
-from elastic_runtime.agent.coordination import STANDING_PATH, Leader, Standing, split
+from elastic_runtime.agent.coordination import STANDING_PATH, Leader, Standing, host_and_port
 from elastic_runtime.agent.peers import Peer, Silence
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.succession import TERM
@@ -165,7 +165,7 @@ async def test_a_deposed_coordinator_follows_the_next_one() -> None:
 def test_the_address_of_a_leader_is_host_and_port(address: str) -> None:
     with pytest.raises(ValueError, match=f"the address is '{address}': it must be host:port"):
         Leader(7, "next", address, 9)
-    assert split("::1:8476") == ("::1", 8476)
+    assert host_and_port("::1:8476") == ("::1", 8476)
 
 
 async def test_a_standing_without_the_port_of_its_leader_is_refused_and_ends_no_agent() -> None:

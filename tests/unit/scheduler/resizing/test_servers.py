@@ -6,6 +6,9 @@ import pytest
 
 from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec, Preemption
+from cede.api.resources import Quota
+from cede.api.sizes import MAX_SIZE
+from scheduler.quota.cohort import CohortQuota
 from scheduler.resizing.servers import give_back, grow_servers
 from scheduler.server_actions import ScaleServer
 from scheduler.snapshot.snapshot import Snapshot
@@ -45,6 +48,26 @@ def test_a_server_claims_what_its_team_owns_and_others_borrow() -> None:
     borrowed = quota(serving(CEDED, pods(2)), vision=5, research=2, own=3)
     assert grown(borrowed) == [3]
     assert grown(borrowed, busy_queues={"research"}) == [], "one claim of a team at a time"
+
+
+def test_what_a_team_owns_of_many_replicas_is_found_in_few_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = 0
+    owns_with = CohortQuota.owns_with
+
+    def count(quota: CohortQuota, name: str, request: Quota) -> bool:
+        nonlocal calls
+        calls += 1
+        return owns_with(quota, name, request)
+
+    monkeypatch.setattr(CohortQuota, "owns_with", count)
+    many = serving(deployment(2, f"2-{MAX_SIZE}", desired=MAX_SIZE), pods(2))
+    for own, expected in ((3000, 3000), (5000, MAX_SIZE), (2, 2)):
+        calls = 0
+        borrowed = quota(many, vision=5000 + own, research=2, own=own)
+        assert grown(borrowed) == ([expected] if expected > 2 else [])
+        assert 0 < calls <= MAX_SIZE.bit_length()
 
 
 @pytest.mark.parametrize(
