@@ -132,8 +132,8 @@ def _classes_beside_templates(job: Json) -> Iterator[tuple[str, str]]:
     group, _ = get_group_kind(job)
     if group == KUBEFLOW:
         # Kueue reads it before those of the pods (mpijob_controller.go, kubeflowjob_controller.go)
-        path = ("runPolicy", "schedulingPolicy")
-        yield from _class_at("spec.runPolicy.schedulingPolicy", spec, *path, field="priorityClass")
+        keys = ("runPolicy", "schedulingPolicy")
+        yield from _class_at("spec.runPolicy.schedulingPolicy", spec, *keys, field="priorityClass")
     if get_group_kind(job) == SPARK_APPLICATION:
         # its pods have no whole templates
         for role in ("driver", "executor"):

@@ -3,8 +3,8 @@
 import pytest
 
 from cede.api import names
+from tests.builders.requests import SCHEDULER
 from tests.harness.admission import Judge
-from tests.oracle.test_rights import SCHEDULER
 from tests.oracle.test_scheduler_rights import job
 
 pytestmark = pytest.mark.slow
