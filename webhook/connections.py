@@ -16,8 +16,11 @@ MAX_STRANGERS = 100
 """Connections on which no review was answered yet: so many that send nothing or are in their
 handshake, and so many that have sent half of a request or more. An API server sends its review
 within milliseconds."""
-MAX_CONNECTIONS = 300
-"""Beside the strangers that send nothing: as many as fit into the memory of the webhook.
+MAX_IDLE = 100
+"""Connections between two reviews: those of the latest reviews stay, however many others hold a
+review that does not end."""
+MAX_ANSWERING = 200
+"""Connections with a review in flight: as many as fit into the memory of the webhook.
 
 An API server may have more in flight, by default up to 600: with API Priority and Fairness its
 limit is the sum of --max-requests-inflight and --max-mutating-requests-inflight
@@ -116,18 +119,17 @@ class Connections:
             await asyncio.sleep(0)
 
     def _make_room(self) -> None:
-        """At the bounds again. What is being answered goes last."""
+        """At the bounds again, of each sort by itself: the oldest go."""
         self._forget_closed()
         strangers = [peer for peer in self._open.values() if peer.is_stranger]
         silent = [peer for peer in strangers if not peer.in_flight]
         asking = [peer for peer in strangers if peer.in_flight]
         for connection in (*silent[:-MAX_STRANGERS], *asking[:-MAX_STRANGERS]):
             self._drop(connection)
-        others = sorted(
-            (peer for peer in self._open.values() if peer.in_flight or not peer.is_stranger),
-            key=lambda peer: (peer.in_flight > 0, peer.since),
-        )
-        for connection in others[:-MAX_CONNECTIONS]:
+        by_age = sorted(self._open.values(), key=lambda peer: peer.since)
+        answering = [peer for peer in by_age if peer.in_flight]
+        idle = [peer for peer in by_age if not peer.in_flight and not peer.is_stranger]
+        for connection in (*answering[:-MAX_ANSWERING], *idle[:-MAX_IDLE]):
             self._drop(connection)
 
     async def _sweep_always(self) -> None:

@@ -44,6 +44,8 @@ class JobPods:
 
 
 NO_PODS = JobPods()
+MAX_DIGITS = 9
+"""Of an index. Python refuses to read thousands of them."""
 
 
 def read_job_pods(pods: Iterable[Pod]) -> JobPods:
@@ -129,7 +131,7 @@ def combined(parts: Sequence[JobPods]) -> JobPods:
 def _index(pod: Pod) -> int:
     """-1 for a pod that is not of an Indexed Job."""
     text = pod.metadata.labels.get(names.POD_INDEX, "")
-    return int(text) if text.isdecimal() else -1
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else -1
 
 
 def _read_makers(pod: Pod) -> tuple[str, str]:

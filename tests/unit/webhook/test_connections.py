@@ -77,7 +77,8 @@ class Port:
 @pytest.fixture
 async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
     monkeypatch.setattr(limits, "MAX_STRANGERS", FEW)
-    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 2 * FEW)
+    monkeypatch.setattr(limits, "MAX_ANSWERING", 2 * FEW)
+    monkeypatch.setattr(limits, "MAX_IDLE", 2 * FEW)
     certificates = fresh_certificates()
     connections = Connections()
     runner = web.AppRunner(create_app(lambda namespace: TEAM, connections), access_log=None)

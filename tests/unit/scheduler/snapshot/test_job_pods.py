@@ -152,3 +152,8 @@ def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
     assert read_job_pods([msgspec.convert(body, Pod)]).ready_indexes == frozenset()
+
+
+def test_an_index_that_nobody_could_have_is_none() -> None:
+    long = pod("u", labels={names.POD_INDEX: "9" * 5000}, ready=True)
+    assert read_job_pods([long]).ready_indexes == frozenset()
