@@ -1,8 +1,9 @@
 """Keeps room for API servers on the webhook's port, to which every pod can connect.
 
 An open TLS connection costs about 280 KiB, and no network policy can tell an API server from a pod.
-So connections are bounded, and when one too many arrives, the oldest that has sent no review goes.
-One on which a request is being answered does not make room for those that send none.
+So connections of each sort are bounded: those that have sent no review, those on which a request
+is being answered, and those between two reviews. When one too many arrives, the oldest of its sort
+goes.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ class HangWatch:
         pool = self._pool
         sleep_s = CHECK_INTERVAL_S
         for worker in pool.workers:
-            if worker.killed or worker.process.returncode is not None:
+            if worker.killed or worker.exit_code is not None:
                 continue
             worker.ping()
             # One picture of the worker for both questions.

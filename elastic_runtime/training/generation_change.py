@@ -211,10 +211,8 @@ class GenerationChange:
         agent, which would report that this process waits.
         """
         lifecycle = self._parts.lifecycle
-        if lifecycle.group:
-            # For ranks that evaluate the last state again, which this one has done.
-            lifecycle.group.meetings.places = (evaluations_of(self._parts.state.step),)
-            lifecycle.group.meetings.answer = self._transaction.results.pack
+        # Others may evaluate the last state again, which this rank has done.
+        self._transaction.answer_evaluations([evaluations_of(self._parts.state.step)])
         try:
             while not self._save_last():
                 if not lifecycle.link:

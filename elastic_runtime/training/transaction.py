@@ -7,6 +7,7 @@ step, and a fault costs only the step in flight.
 
 import logging
 import time
+from collections.abc import Sequence
 from enum import Enum
 
 import torch
@@ -73,14 +74,18 @@ class StepTransaction:
 
     def resume(self) -> None:
         """The step in flight, in which no micro-batch has begun, belongs to the group of now."""
-        group = self._parts.lifecycle.group
-        if group:
-            group.meetings.places = ()
-            group.meetings.answer = self.results.pack
+        self.answer_evaluations(())
         self._began = time.monotonic()
         self.gradients_reduced = False
-        self._parts.strategy.begin_step(group)
-        self._parts.buffers.begin_step(group)
+        self._parts.strategy.begin_step(self._parts.lifecycle.group)
+        self._parts.buffers.begin_step(self._parts.lifecycle.group)
+
+    def answer_evaluations(self, places: Sequence[str]) -> None:
+        """Ranks that evaluate a state which this one is beyond get its results. It comes to these
+        places no more."""
+        if group := self._parts.lifecycle.group:
+            group.meetings.places = places
+            group.meetings.answer = self.results.pack
 
     def restart_clock(self) -> None:
         """What the script did so far is no part of the step in flight."""

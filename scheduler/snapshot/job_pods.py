@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from cede.api import names
+from cede.api import names, sizes
 from cede.api.kueue import Pod
 from cede.api.objects import condition, is_true, unix
 from cede.api.pod_state import failure
@@ -44,8 +44,6 @@ class JobPods:
 
 
 NO_PODS = JobPods()
-MAX_DIGITS = 9
-"""Of an index. Python refuses to read thousands of them."""
 
 
 def read_job_pods(pods: Iterable[Pod]) -> JobPods:
@@ -130,8 +128,8 @@ def combined(parts: Sequence[JobPods]) -> JobPods:
 
 def _index(pod: Pod) -> int:
     """-1 for a pod that is not of an Indexed Job."""
-    text = pod.metadata.labels.get(names.POD_INDEX, "")
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else -1
+    index = sizes.parse_one(pod.metadata.labels.get(names.POD_INDEX, ""))
+    return -1 if index is None else index
 
 
 def _read_makers(pod: Pod) -> tuple[str, str]:

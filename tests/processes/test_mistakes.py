@@ -51,6 +51,15 @@ def trained(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run_to_failure(job: Job) -> None:
+    """Its only pod ends with exit code 1."""
+    job.start(0)
+    try:
+        assert job.pods[0].wait(120) == 1
+    finally:
+        job.kill()
+
+
 def test_workers_without_a_micro_batch_are_in_the_status(tmp_path: Path) -> None:
     job = Job(tmp_path, SCRIPT.replace("micro_batches=10", "micro_batches=1"))
     job.start(0, 1)
@@ -66,11 +75,7 @@ def test_a_worker_that_leaves_the_loop_early_does_not_leave_its_pod_waiting(tmp_
     leave = "    if step.number == 4 and session.local_rank == 1:\n        break\n"
     job = Job(tmp_path, SCRIPT.replace("    for batch in step:", f"{leave}    for batch in step:"))
     job.env[contract.RANKS_ENV] = "2"
-    job.start(0)
-    try:
-        assert job.pods[0].wait(120) == 1
-    finally:
-        job.kill()
+    run_to_failure(job)
     output = job.output()
     assert "step 4 is not committed: the script left the loop over session.steps(" in output
     assert "the script ended before its last step" in output
@@ -125,11 +130,7 @@ def test_a_mistake_ends_the_job_with_one_line(
     job = Job(trained, script, steps=4)
     output = trained / "pod-0.txt"
     output.unlink()
-    job.start(0)
-    try:
-        assert job.pods[0].wait(120) == 1
-    finally:
-        job.kill()
+    run_to_failure(job)
     text = output.read_text()
     lines = [line for line in text.splitlines() if not line.startswith("{")]
     assert len(lines) == 1, text

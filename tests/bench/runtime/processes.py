@@ -111,6 +111,15 @@ class Job:
         self.processes.append(process)
         return process
 
+    def wait(self, seconds: float) -> None:
+        """Returns when all processes have ended with success; otherwise raises TooLong."""
+        try:
+            failed = any(process.wait(seconds) for process in self.processes)
+        except subprocess.TimeoutExpired as error:
+            raise TooLong(f"{error} ({self.output()})") from error
+        if failed:
+            raise TooLong(self.output())
+
     def raise_if_ended(self) -> None:
         """What is awaited of a job that has ended never happens."""
         if all(process.poll() is not None for process in self.processes):

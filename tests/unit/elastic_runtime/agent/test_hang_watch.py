@@ -1,6 +1,5 @@
 """Which workers of a pod are pinged and when again, and what happens to one that hangs."""
 
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -22,8 +21,8 @@ LATE = Pulse(unanswered_s=Patience().early_timeout_s - 0.01)
 
 
 class FakeWorker:
-    def __init__(self, pulse: Pulse, *, returncode: int | None, killed: bool) -> None:
-        self.process = SimpleNamespace(returncode=returncode)
+    def __init__(self, pulse: Pulse, *, exit_code: int | None, killed: bool) -> None:
+        self.exit_code = exit_code
         self.killed = killed
         self.pings = 0
         self.kills = 0
@@ -40,7 +39,7 @@ class FakeWorker:
 
 
 @pytest.mark.parametrize(
-    ("pulse", "returncode", "killed", "pings", "hangs", "next_check_s"),
+    ("pulse", "exit_code", "killed", "pings", "hangs", "next_check_s"),
     [
         pytest.param(SILENT, None, False, 1, 1, CHECK_MARGIN_S, id="it does not answer"),
         pytest.param(Pulse(), None, False, 1, 0, CHECK_INTERVAL_S, id="it answers"),
@@ -50,9 +49,9 @@ class FakeWorker:
     ],
 )
 async def test_a_worker_is_pinged_and_one_that_hangs_is_logged_and_killed(
-    pulse: Pulse, returncode: int | None, killed: bool, pings: int, hangs: int, next_check_s: float
+    pulse: Pulse, exit_code: int | None, killed: bool, pings: int, hangs: int, next_check_s: float
 ) -> None:
-    worker = FakeWorker(pulse, returncode=returncode, killed=killed)
+    worker = FakeWorker(pulse, exit_code=exit_code, killed=killed)
     pool = agent(1).pool
     pool.workers = [cast(WorkerProcess, worker)]
     logged = list[WorkerProcess]()
