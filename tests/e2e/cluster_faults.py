@@ -8,8 +8,9 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from cede.api import names
@@ -31,9 +32,9 @@ DAEMONS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"
 LEAST_PODS = 3
 """One of so many may fail."""
 LEAST_HOLDERS = 2
-"""The state of the elastic job is in the pods that did its last step."""
+"""The state of an elastic job is in the pods that did its last step."""
 RECOVERY_S = 15.0
-"""After a fault of the elastic job's pods, until another one of them may fail."""
+"""After a fault of an elastic job's pods, until another one of them may fail."""
 TABLE = "inet cede_chaos"
 NO_NETWORK = f"""table {TABLE} {{
     chain input {{ type filter hook input priority -200; policy drop; iif lo accept; }}
@@ -43,16 +44,18 @@ NO_NETWORK = f"""table {TABLE} {{
 
 
 class Skipped(Exception):
-    """This fault would leave no pod that has the job's state: it would lose steps by design."""
+    """This fault would leave no pod that has a job's state: it would lose steps by design."""
 
 
 class ClusterFaults:
-    def __init__(self, cluster: Cluster, gpt: Training, chance: random.Random) -> None:
+    def __init__(
+        self, cluster: Cluster, elastic_jobs: Sequence[Training], chance: random.Random
+    ) -> None:
         self._cluster = cluster
-        self._gpt = gpt
+        self._elastic_jobs = elastic_jobs
         self._chance = chance
-        # of the job's pods, by the monotonic clock
-        self._recovered_at = 0.0
+        # of each job's pods, by the monotonic clock
+        self._recovered_at = dict.fromkeys(elastic_jobs, 0.0)
 
     def all(self) -> dict[str, tuple[Callable[[], str], int]]:
         """By name: the fault, which returns what failed, and its weight."""
@@ -74,51 +77,45 @@ class ClusterFaults:
             "node without power": (self.fail_node, 1),
         }
 
-    # --- the elastic job --------------------------------------------------------------------------
+    # --- the elastic jobs -------------------------------------------------------------------------
     def kill_worker(self) -> str:
-        with self._pod() as index:
-            os.kill(self._worker(index), signal.SIGKILL)
-        return f"of pod {index}"
+        with self._pod() as pod:
+            os.kill(pod.worker(), signal.SIGKILL)
+        return str(pod)
 
     def freeze_worker(self) -> str:
-        with self._pod() as index:
-            self._freeze(self._worker(index), 20)
-        return f"of pod {index}"
+        with self._pod() as pod:
+            self._freeze(pod.worker(), 20)
+        return str(pod)
 
     def delete_pod(self) -> str:
-        with self._pod() as index:
-            force = self._chance.choice([(), ("--grace-period=0", "--force")])
-            pod = self._gpt.pod_of(index)
-            self._cluster.kubectl("delete", "pod", "-n", "research", pod, "--wait=false", *force)
-        return f"pod {index}{' at once' if force else ''}"
+        force = self._chance.choice([(), ("--grace-period=0", "--force")])
+        with self._pod() as pod:
+            which = ("pod", "-n", pod.job.namespace, pod.job.pod_of(pod.index))
+            self._cluster.kubectl("delete", *which, "--wait=false", *force)
+        return f"{pod}{', at once' if force else ''}"
 
     def kill_agent(self) -> str:
-        with self._pod() as index:
-            os.kill(agent_pid(self._gpt.uid(), index), signal.SIGKILL)
-        return f"of pod {index}"
+        with self._pod() as pod:
+            os.kill(pod.agent(), signal.SIGKILL)
+        return str(pod)
 
     def freeze_agent(self) -> str:
-        with self._pod() as index:
-            self._freeze(agent_pid(self._gpt.uid(), index), 20)
-        return f"of pod {index}"
-
-    def _worker(self, index: int) -> int:
-        agent = agent_pid(self._gpt.uid(), index)
-        with open(f"/proc/{agent}/task/{agent}/children") as children:
-            workers = children.read().split()
-        assert workers, f"pod {index} has no worker now"
-        return int(workers[0])
+        with self._pod() as pod:
+            self._freeze(pod.agent(), 20)
+        return str(pod)
 
     @contextmanager
-    def _pod(self) -> Iterator[int]:
-        """The index of a pod that may fail now, pod 0 as often as the others together."""
-        indexes = [index_of(pod) for pod in self._gpt.pods()]
-        holders = self._gpt.last_step().pods.intersection(indexes)
-        is_early = time.monotonic() < self._recovered_at
+    def _pod(self) -> Iterator["ElasticPod"]:
+        """A pod that may fail now, pod 0 of its job as often as the others together."""
+        job = self._chance.choice(self._elastic_jobs)
+        indexes = [index_of(pod) for pod in job.pods()]
+        holders = job.last_step().pods.intersection(indexes)
+        is_early = time.monotonic() < self._recovered_at[job]
         if len(indexes) < LEAST_PODS or len(holders) < LEAST_HOLDERS or is_early:
             raise Skipped
-        yield self._chance.choice([0, self._chance.choice(indexes)])
-        self._recovered_at = time.monotonic() + RECOVERY_S
+        yield ElasticPod(job, self._chance.choice([0, self._chance.choice(indexes)]))
+        self._recovered_at[job] = time.monotonic() + RECOVERY_S
 
     # --- controllers ------------------------------------------------------------------------------
     def kill_controller(self) -> str:
@@ -213,18 +210,42 @@ class ClusterFaults:
     def fail_node(self) -> str:
         """For longer than Kubernetes needs to give it up."""
         node = self._chance.choice(NODES)
-        holders = self._gpt.last_step().pods
-        elsewhere = [
-            pod
-            for pod in self._gpt.pods()
-            if pod["spec"]["nodeName"] != node and index_of(pod) in holders
-        ]
-        if not elsewhere or time.monotonic() < self._recovered_at:
+        is_early = time.monotonic() < max(self._recovered_at.values())
+        if is_early or not all(self._has_state_beside(node, job) for job in self._elastic_jobs):
             raise Skipped
         self._cluster.fail(node)
         try:
             time.sleep(self._chance.uniform(15, 40))
         finally:
             self._cluster.join(node)
-        self._recovered_at = time.monotonic() + RECOVERY_S
+        recovered_at = time.monotonic() + RECOVERY_S
+        self._recovered_at = dict.fromkeys(self._elastic_jobs, recovered_at)
         return node
+
+    def _has_state_beside(self, node: str, job: Training) -> bool:
+        """Whether a pod on another node did the last step of this job."""
+        holders = job.last_step().pods
+        return any(
+            pod["spec"]["nodeName"] != node and index_of(pod) in holders for pod in job.pods()
+        )
+
+
+@dataclass(frozen=True)
+class ElasticPod:
+    job: Training
+    index: int
+
+    def __str__(self) -> str:
+        return f"pod {self.index} of {self.job.job}"
+
+    def agent(self) -> int:
+        """Its process ID here."""
+        return agent_pid(self.job.uid(), self.index)
+
+    def worker(self) -> int:
+        """The process ID of its only worker here. Raises AssertionError if it has none."""
+        agent = self.agent()
+        with open(f"/proc/{agent}/task/{agent}/children") as children:
+            workers = children.read().split()
+        assert workers, f"{self} has no worker now"
+        return int(workers[0])

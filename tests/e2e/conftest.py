@@ -27,6 +27,7 @@ Cluster = Any
 @pytest.fixture(scope="module")
 def teams(cluster: Cluster) -> Iterator[Cluster]:
     """Vision and research, which own half of the cluster each."""
+    cluster.wait_for_controllers()
     for name in ("policy.yaml", "allocations.yaml"):
         cluster.kubectl("apply", "-f", str(EXAMPLES / name))
     allocations = ("computeallocation/vision", "computeallocation/research")

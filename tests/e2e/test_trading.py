@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,14 +17,23 @@ import pytest
 import yaml
 
 from cede.api import names
-from cede.api.objects import Json, condition
+from cede.api.objects import Json
 from tests.e2e.cluster_faults import ClusterFaults, Skipped
+from tests.e2e.conftest import EXAMPLES
+from tests.e2e.trading_jobs import (
+    ELASTIC_JOBS,
+    create_elastic_job,
+    has_quota,
+    small_jobs,
+    trains_on_all,
+)
 from tests.e2e.trading_picture import (
     Picture,
     admitted_when_set_aside,
     events,
     evictions,
     inactive,
+    job_of,
     look,
     message_of,
     name_of,
@@ -38,7 +47,6 @@ from tests.e2e.trading_picture import (
 )
 from tests.e2e.trading_promises import ACCELERATORS, Watch
 from tests.e2e.training import Training
-from tests.paths import TREE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 # the fixture of tests/conftest.py
@@ -47,7 +55,6 @@ SECONDS = float(os.environ.get("CEDE_CHAOS_SECONDS", "30"))
 SEED = int(os.environ.get("CEDE_CHAOS_SEED", "1"))
 REPORT = os.environ.get("CEDE_CHAOS_REPORT", "")
 """The file that gets a line for each thing that happened, as it happens."""
-EXAMPLES = TREE / "examples"
 TEAMS = ("vision", "research")
 CLASSES = ("inference", "training", "sweep")
 USERS_SHARE = 0.55
@@ -68,27 +75,26 @@ QUIET_S = 240
 """Until everything is as it should be, after the last fault."""
 STANDSTILL_S = 60
 """Between two steps: longer than a stop for a claim of the owner takes."""
-NO_LIMIT = 1_000_000
 
 
 class Trade:
     """What happens to the cluster, chosen by a seed. Nothing fails for longer than its own call."""
 
-    def __init__(self, cluster: Cluster, gpt: Training) -> None:
+    def __init__(self, cluster: Cluster, elastic_jobs: Sequence[Training]) -> None:
         self.cluster = cluster
-        self.gpt = gpt
+        self.elastic_jobs = elastic_jobs
         self.chance = random.Random(SEED)  # noqa: S311
         self.watch = Watch()
-        self.faults = ClusterFaults(cluster, gpt, self.chance).all()
+        self.faults = ClusterFaults(cluster, elastic_jobs, self.chance).all()
         self.done = Counter[str]()
         self._submitted = 0
-        self._noted_at = 0.0
+        self._noted_at = dict.fromkeys(elastic_jobs, 0.0)
 
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._trade(min(end, time.monotonic() + STORM_S), USERS_SHARE)
-            check_progress(self.cluster, self.gpt)
+            check_progress(self.cluster, self.elastic_jobs)
             before = running(self._look())
             self._trade(min(end, time.monotonic() + CALM_S), 1.0)
             if time.monotonic() < end:
@@ -104,7 +110,8 @@ class Trade:
                 self.note("refused", reason=str(error)[-200:])
             self.watch.check(self._look())
             with suppress(AssertionError):
-                self.note_standstill()
+                for job in self.elastic_jobs:
+                    self.note_standstill(job)
             time.sleep(self.chance.uniform(1, 6))
 
     def _look(self) -> Picture:
@@ -116,15 +123,15 @@ class Trade:
     def _check_all_ran(self, before: dict[str, str]) -> None:
         """Every small job that ran when the calm began has ended, or was stopped since."""
         still = before.items() & running(self._look()).items()
-        stuck = [name for name, _ in still if not name.startswith("job-gpt-")]
+        stuck = [name for name, _ in still if job_of(name) not in ELASTIC_JOBS]
         assert not stuck, f"run for {CALM_S} s, and take 25 s: {stuck}"
 
-    def note_standstill(self) -> None:
-        """For whoever reads the report: why the elastic job has made no step for long."""
-        stands_s = time.time() - max(self.gpt.last_step().time, self._noted_at)
+    def note_standstill(self, job: Training) -> None:
+        """For whoever reads the report: why this elastic job has made no step for long."""
+        stands_s = time.time() - max(job.last_step().time, self._noted_at[job])
         if stands_s > STANDSTILL_S:
-            self._noted_at = time.time()
-            self.note("stands", **self.gpt.why_it_stands())
+            self._noted_at[job] = time.time()
+            self.note("stands", job=job.job, **job.why_it_stands())
 
     def act_as_user(self) -> None:
         action = self.chance.choice([self.submit] * 3 + [self.delete])
@@ -191,33 +198,27 @@ def report(happened: str, **facts: object) -> None:
 
 
 @pytest.fixture
-def gpt(cluster: Cluster) -> Iterator[Training]:
-    """An elastic job of research that trains on all eight accelerators."""
-    cluster.wait_for_controllers()
-    for name in ("policy.yaml", "allocations.yaml"):
-        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
-    teams = [f"computeallocation/{team}" for team in TEAMS]
-    cluster.kubectl("wait", *teams, "--for=condition=Ready", "--timeout=60s")
-    job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
-    # for Kubernetes a killed agent is a failure of its script
-    job["spec"]["backoffLimit"] = NO_LIMIT
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(job))
-    training = Training(cluster, "research", "gpt")
-    cluster.until(training.trains_on(8), "research to train on 8", 300)
-    yield training
-    cluster.without_teams()
+def elastic_jobs(teams: Cluster) -> tuple[Training, ...]:
+    """An elastic job of each team. Together they train on all accelerators."""
+    jobs = tuple(create_elastic_job(teams, name) for name in ELASTIC_JOBS)
+    for job in jobs:
+        teams.until(trains_on_all(job), f"{job.job} to train", 300)
+    return jobs
 
 
-def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: Training) -> None:
+def test_trading_leaves_nothing_behind_and_loses_nothing(
+    cluster: Cluster, elastic_jobs: tuple[Training, ...]
+) -> None:
     # Of whoever used this cluster before.
     earlier = evictions(events(cluster))
-    trade = Trade(cluster, gpt)
+    trade = Trade(cluster, elastic_jobs)
     report("begins", seed=SEED, seconds=SECONDS)
     trade.run(SECONDS)
     for team in TEAMS:
         if others := small_jobs(cluster, team):
             cluster.kubectl("delete", "-n", team, *others, "--wait=true", "--timeout=120s")
-    cluster.until(gpt.trains_on(8), "research to train on 8 again", QUIET_S)
+    for job in elastic_jobs:
+        cluster.until(trains_on_all(job), f"{job.job} to train on all its pods", QUIET_S)
     cluster.until(lambda: not open_cessions(look(cluster)), "every Cession to end", 60)
     cluster.until(lambda: not strict_queues(look(cluster)), "all queues to be BestEffortFIFO", 60)
     picture = look(cluster)
@@ -241,39 +242,24 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
         if reason != "EvictedDueToDeactivated" or count > stops[job]
     }
     assert not unknown, f"evicted without a Cession: {unknown}; {summary}"
-    steps = gpt.check_nothing_lost()
+    steps = {job.job: job.check_nothing_lost() for job in elastic_jobs}
     report("nothing lost", steps=steps)
-    assert steps > 0
+    assert all(steps.values())
     if SECONDS >= LONG_S:
         assert trade.faults.keys() <= trade.done.keys(), summary
         assert phases["Completed"] > 0, summary
 
 
-def small_jobs(cluster: Cluster, team: str) -> list[str]:
-    jobs = cluster.kubectl("get", "jobs", "-n", team, "-o", "name").split()
-    return [job for job in jobs if not job.endswith("/gpt")]
-
-
-def check_progress(cluster: Cluster, gpt: Training) -> None:
-    """After the last fault the elastic job makes a step soon, if it has its quota."""
+def check_progress(cluster: Cluster, elastic_jobs: Sequence[Training]) -> None:
+    """After the last fault each elastic job makes a step soon, if it has its quota."""
     began = time.monotonic()
-    before = gpt.last_step().step
-    cluster.until(
-        lambda: gpt.last_step().step > before or not has_quota(cluster),
-        f"the elastic job to go beyond step {before}",
-        PROGRESS_S,
-    )
-    report("progress", seconds=round(time.monotonic() - began, 1), has_quota=has_quota(cluster))
-
-
-def has_quota(cluster: Cluster) -> bool:
-    """Whether a Workload of the elastic job is admitted."""
-    workloads = cluster.kubectl_json("get", "workloads", "-n", "research")["items"]
-    return any(
-        (condition(workload.get("status", {}).get("conditions", []), "Admitted") or {}).get(
-            "status"
+    before = {job: job.last_step().step for job in elastic_jobs}
+    for job, step in before.items():
+        left_s = PROGRESS_S - (time.monotonic() - began)
+        cluster.until(
+            lambda job=job, step=step: job.last_step().step > step or not has_quota(job),
+            f"{job.job} to go beyond step {step}",
+            left_s,
         )
-        == "True"
-        for workload in workloads
-        if workload["metadata"]["name"].startswith("job-gpt-")
-    )
+        seconds = round(time.monotonic() - began, 1)
+        report("progress", job=job.job, seconds=seconds, has_quota=has_quota(job))
