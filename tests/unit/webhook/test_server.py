@@ -158,6 +158,11 @@ def nested(levels: int) -> bytes:
             "bytes, above",
             id="9 MB",
         ),
+        pytest.param(
+            make_review({"metadata": {}, "spec": [{}] * 100_000}),
+            "fields and values",
+            id="100,000 empty objects",
+        ),
         pytest.param(make_review(None), "must be objects", id="no object, as in DELETE"),
         pytest.param(
             make_review({"metadata": []}), "metadata must be", id="metadata of wrong type"
@@ -228,6 +233,15 @@ async def test_an_update_of_a_large_object_is_answered(client: WebhookClient) ->
     """An object may have 1.5 MB, and the review of an update carries two objects."""
     large = elastic_job(annotations={"data": "x" * 1_500_000})
     status, answer = await client.post(VALIDATE, make_review(large, large))
+    assert status == 200
+    assert answer["response"]["allowed"] is True
+
+
+async def test_an_update_of_a_job_with_20_000_variables_is_answered(client: WebhookClient) -> None:
+    job = elastic_job()
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": f"V{number}", "value": "x"} for number in range(20_000)]
+    status, answer = await client.post(VALIDATE, make_review(job, job))
     assert status == 200
     assert answer["response"]["allowed"] is True
 
