@@ -74,7 +74,7 @@ async def release_all(client: Client, steps: Steps, *, opens_queues: bool = Fals
             },
         }
         result = f"ClusterQueue {name}: Kueue's own preemption"
-        if opens_queues and allocation and _is_held_for_deletion(queue, allocation):
+        if opens_queues and _is_held_by_cede(queue, allocation):
             spec["stopPolicy"] = "None"
             result += ", and it admits jobs again"
         body: Json = {"spec": spec}
@@ -141,10 +141,10 @@ def _preempts_own(allocation: ComputeAllocation | None) -> str:
     return allocation.spec.preemptOwnTasks if allocation else "LowerPriority"
 
 
-def _is_held_for_deletion(queue: Json, allocation: ComputeAllocation) -> bool:
-    """Whether the quota_controller was about to delete the queue, and drained it first."""
+def _is_held_by_cede(queue: Json, allocation: ComputeAllocation | None) -> bool:
+    """Whether the quota_controller drained the queue, such as one whose allocation is gone."""
     on_hold = queue["spec"].get("stopPolicy", "None") != "None"
-    return on_hold and bool(allocation.metadata.deletionTimestamp) and allocation.spec.active
+    return on_hold and (allocation is None or allocation.spec.active)
 
 
 async def _let_run_again(client: Client, steps: Steps) -> None:

@@ -254,6 +254,7 @@ class Controller:
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
+            unreadable_allocations=frozenset(name for _, name in self.allocations.unreadable),
             unreadable_to_scheduler=self.unreadable_to_scheduler,
             grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
             month_use=noted_use(self.ledger_notes.get(names.LEDGER_NOTES)),

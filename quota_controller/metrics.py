@@ -52,9 +52,9 @@ def show(snapshot: Snapshot, plan: Plan) -> None:
         lent = plan.usage.lent_by(queue)
         for resource in {resource for _, resource in owned}:
             LENT.labels(queue, resource).set(_amount_of(resource, lent))
-        # a namespace that another team has is not this one's
-        if queue not in plan.kept:
-            TEAM.labels(queue, allocation.namespace).set(1)
+        namespace = plan.namespaces.get(queue, "")
+        if namespace:
+            TEAM.labels(queue, namespace).set(1)
 
 
 def _amount_of(resource: str, quota: Quota) -> float:

@@ -246,7 +246,12 @@ class ComputeAllocation(BaseModel):
 
     @property
     def namespace(self) -> str:
-        """The namespace in which the team's jobs run.
+        """The namespace in which the team's jobs run, as the quota_controller reports it."""
+        return self.status.namespace or self.wanted_namespace
+
+    @property
+    def wanted_namespace(self) -> str:
+        """The namespace in which they shall run. The team moves when no job holds quota in another.
 
         It is the one of the spec, else the one of the status, so that renaming a team moves no job,
         else one with the name of the team.

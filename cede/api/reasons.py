@@ -52,6 +52,10 @@ class AllocationReason(Reason):
         "The namespace belongs to the cluster, or its service accounts count as controllers.",
     )
     NAMESPACE_TERMINATING = ("NamespaceTerminating", "The namespace is being deleted.")
+    NAMESPACE_IN_USE = (
+        "NamespaceInUse",
+        "The team shall have another namespace, and jobs still hold quota in the one it has.",
+    )
     UNKNOWN_INSTANCE_TYPE = ("UnknownInstanceType", "The policy has no such instance type.")
     UNKNOWN_PARTITION = ("UnknownPartition", "The policy has no such partition for the type.")
     UNKNOWN_PRIORITY_CLASS = ("UnknownPriorityClass", "The policy has no such priority class.")

@@ -30,29 +30,34 @@ Problems = Mapping[str, Problem]
 
 
 def ownership_conflicts(
-    allocations: Iterable[ComputeAllocation], live: LiveObjects, controllers: Collection[str]
+    allocations: Iterable[ComputeAllocation],
+    live: LiveObjects,
+    controllers: Collection[str],
+    current: Mapping[str, str],
 ) -> dict[str, Problem]:
     """Allocations that cannot have the team or the namespace that they name.
 
     Nothing of them is written to or deleted from any namespace, except that former members lose
     their rights in one that is reserved. If several allocations name the same team or namespace,
     the one that has it keeps it, else the oldest gets it. `controllers` are the namespaces whose
-    service accounts the policy trusts as controllers: no team may have one.
+    service accounts the policy trusts as controllers: no team may have one. `current` has the
+    namespaces in which jobs may hold quota, by allocation: nobody else gets one of them.
     """
     allocations = list(allocations)
-    conflicts = _reserved_namespaces(allocations, controllers)
+    wanted = {a.metadata.name: a.wanted_namespace for a in allocations}
+    conflicts = reserved_namespaces(wanted, controllers)
     allocations = [a for a in allocations if a.metadata.name not in conflicts]
     conflicts |= _team_conflicts(allocations, live)
     without_conflict = [a for a in allocations if a.metadata.name not in conflicts]
-    return conflicts | _namespace_conflicts(without_conflict, live)
+    return conflicts | _namespace_conflicts(without_conflict, live, current)
 
 
-def _reserved_namespaces(
-    allocations: Iterable[ComputeAllocation], controllers: Collection[str]
+def reserved_namespaces(
+    namespaces: Mapping[str, str], controllers: Collection[str]
 ) -> dict[str, Problem]:
+    """Those of these allocations whose namespace no team may have."""
     conflicts = {}
-    for allocation in allocations:
-        namespace = allocation.namespace
+    for name, namespace in namespaces.items():
         cause = ""
         if is_reserved(namespace):
             cause = "belongs to the cluster: set namespace.name to another one"
@@ -63,7 +68,7 @@ def _reserved_namespaces(
                 "there if no controller runs in it"
             )
         if cause:
-            conflicts[allocation.metadata.name] = Problem(
+            conflicts[name] = Problem(
                 AllocationReason.NAMESPACE_RESERVED,
                 f"namespace {namespace} {cause}; until then nobody gets rights in it, and members "
                 "who have them keep them until they are removed from spec.members",
@@ -97,24 +102,26 @@ def _team_conflicts(
 
 
 def _namespace_conflicts(
-    allocations: Iterable[ComputeAllocation], live: LiveObjects
+    allocations: Iterable[ComputeAllocation], live: LiveObjects, current: Mapping[str, str]
 ) -> dict[str, Problem]:
     candidates_by_namespace: dict[str, list[ComputeAllocation]] = {}
     for allocation in allocations:
-        candidates_by_namespace.setdefault(allocation.namespace, []).append(allocation)
+        candidates_by_namespace.setdefault(allocation.wanted_namespace, []).append(allocation)
+    users = {namespace: name for name, namespace in current.items()}
     conflicts = {}
     for name, candidates in candidates_by_namespace.items():
         namespace = live.get((NAMESPACES, ("", name)))
         owner = _rightful_owner(candidates, {owner_of(namespace)} if namespace else set())
+        owner_name = users.get(name, owner.metadata.name)
         for other in candidates:
-            if other is not owner:
+            if other.metadata.name != owner_name:
                 conflicts[other.metadata.name] = Problem(
                     AllocationReason.NAMESPACE_TAKEN,
-                    f"namespace {name} belongs to allocation {owner.metadata.name}: "
+                    f"namespace {name} belongs to allocation {owner_name}: "
                     "set namespace.name to another one",
                 )
         problem = _namespace_problem(namespace, owner) if namespace else None
-        if problem:
+        if problem and owner.metadata.name == owner_name:
             conflicts[owner.metadata.name] = problem
     return conflicts
 

@@ -39,14 +39,17 @@ def grant(
     owned: Mapping[str, Quota],
     capacities: Mapping[str, Capacity],
     records: Mapping[str, GrantRecord] | None = None,
+    taken: Quota | None = None,
 ) -> Grants:
     """What was granted before stays granted, and more is granted of what is unallocated only.
 
     If all nodes hold less than is granted, those lose it that ask for more than they were granted.
     If healthy nodes hold less, the unallocated part is reduced first, then every quota in
-    proportion. A type without nodes is granted in full, and none of it is recorded.
+    proportion. A type without nodes is granted in full, and none of it is recorded. `taken` is the
+    quota of queues that stay as they are: it is nobody else's.
     """
     records = records or {}
+    taken = taken or Quota()
     undecided = {name for name, record in records.items() if record.undecided}
     asked_by_key = _asked_by_key(owned)
     recorded_by_key, kept = _split_records(records, owned, capacities)
@@ -63,7 +66,8 @@ def grant(
                 _set(usable, key, asked)
                 unallocated[key] = 0
                 continue
-            healthy, installed = capacity.healthy[resource], capacity.installed[resource]
+            healthy = max(0, capacity.healthy[resource] - taken[key])
+            installed = max(0, capacity.installed[resource] - taken[key])
             recorded = recorded_by_key.get(key, {})
             decided = _grant_key(asked, recorded, undecided, healthy, installed)
             usable_now = _usable_now(decided, healthy, installed)

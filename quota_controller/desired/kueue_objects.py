@@ -154,11 +154,11 @@ def resource_groups(
 
 
 # --- the queue of a team --------------------------------------------------------------------------
-def preemption(allocation: ComputeAllocation, *, cede_preempts: bool) -> Json:
+def preemption(own_tasks: str, *, cede_preempts: bool) -> Json:
     """The queue's preemption: off while Cede preempts, else Kueue's own, which stops whole jobs."""
     if cede_preempts:
         return {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
-    return {"reclaimWithinCohort": "Any", "withinClusterQueue": allocation.spec.preemptOwnTasks}
+    return {"reclaimWithinCohort": "Any", "withinClusterQueue": own_tasks}
 
 
 def cluster_queue(
@@ -169,6 +169,7 @@ def cluster_queue(
     lending_limit: Quota | None,
     *,
     cede_preempts: bool,
+    on_hold: bool,
 ) -> DesiredObject:
     """The team's queue. `queueingStrategy` is left out, because it belongs to the scheduler."""
     entries = (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)
@@ -176,16 +177,15 @@ def cluster_queue(
     types = [type_ for type_ in spec.instanceTypes if type_.name in type_names]
     resources = covered_resources(spec)
     weight = allocation.spec.fairShareWeight if spec.idleCompute == "FairShare" else 1
-    hold = not allocation.spec.active or bool(allocation.metadata.deletionTimestamp)
     content = {
         "cohortName": names.COHORT,
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": allocation.namespace}},
         "resourceGroups": resource_groups(
             types, granted, resources, borrowing_limit, lending_limit
         ),
-        "preemption": preemption(allocation, cede_preempts=cede_preempts),
+        "preemption": preemption(allocation.spec.preemptOwnTasks, cede_preempts=cede_preempts),
         "fairSharing": {"weight": str(weight)},
-        "stopPolicy": "Hold" if hold else "None",
+        "stopPolicy": "Hold" if on_hold else "None",
     }
     name = allocation.metadata.name
     return desired_object(CLUSTER_QUEUES, ("", name), name, {"spec": content})
@@ -205,17 +205,19 @@ def with_private_quota(queue: DesiredObject, live: LiveObjects) -> DesiredObject
     return replace(queue, body=queue.body | {"spec": spec})
 
 
-def queue_without_policy(queue: Json, allocation: ComputeAllocation) -> DesiredObject:
-    """The live queue with Kueue's own preemption, and on hold if the allocation is being deleted.
+def as_it_is(
+    queue: Json, own_tasks: str = "LowerPriority", *, cede_preempts: bool, on_hold: bool
+) -> DesiredObject:
+    """The live queue with the preemption that all have. With `on_hold` it admits nothing more.
 
-    Without a policy there are no quotas to compute, and the scheduler preempts nothing.
+    Its quotas cannot be computed: there is no policy, or no allocation that can be read.
     """
     fields = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
     content = {name: queue["spec"][name] for name in fields if name in queue["spec"]}
     if "resourceGroups" in content:
         content["resourceGroups"] = private_quota.groups_before(queue)
-    content["preemption"] = preemption(allocation, cede_preempts=False)
-    if allocation.metadata.deletionTimestamp:
+    content["preemption"] = preemption(own_tasks, cede_preempts=cede_preempts)
+    if on_hold:
         content["stopPolicy"] = "Hold"
-    name = allocation.metadata.name
+    name = queue["metadata"]["name"]
     return desired_object(CLUSTER_QUEUES, ("", name), name, {"spec": content})

@@ -1,6 +1,5 @@
 """PURE. (policy, allocations, nodes) → the objects that should exist, and why others do not."""
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -8,16 +7,15 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.budget import MonthUse
 from cede.api.kueue import Node
-from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, SECRETS, Key, Kind, condition
+from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, Key, Kind
 from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.api.reasons import AllocationReason
-from cede.api.resources import Quota
+from cede.api.resources import Quota, total
 from cede.api.short_text import cut
 from cede.api.support import Kubernetes
 from cede.api.unreadable import ALL_READABLE, UnreadableObjects
 from cede.kueue_settings.config import KueueInstallation
-from elastic_runtime.contract import derive_key, replace_key
 from quota_controller.desired import kueue_objects, rbac
 from quota_controller.desired.borrowing import (
     CohortUsage,
@@ -28,17 +26,21 @@ from quota_controller.desired.borrowing import (
 )
 from quota_controller.desired.budgets import BudgetUse, budget_uses
 from quota_controller.desired.capacity import Capacity, capacities
-from quota_controller.desired.conflicts import (
-    Problem,
-    Problems,
-    ownership_conflicts,
-    unknown_names,
-)
+from quota_controller.desired.conflicts import Problem, Problems, unknown_names
 from quota_controller.desired.desired_object import SHARED, DesiredObject, LiveObjects, owner_of
 from quota_controller.desired.grant_records import GrantRecord, after_edit, recorded
 from quota_controller.desired.grants import Grants, grant
+from quota_controller.desired.in_use import (
+    abandoned_namespaces,
+    as_they_are,
+    is_drained,
+    nominal_quota,
+    place,
+    queues_without_spec,
+    reserving_workloads,
+)
 from quota_controller.desired.quota_entries import owned_quota
-from quota_controller.desired.team_namespace import namespace_objects
+from quota_controller.desired.team_namespace import key_entry, namespace_objects
 
 MAX_REASON_LENGTH = 300
 NO_POLICY = (
@@ -71,6 +73,8 @@ class Snapshot:
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
     # objects that count as they last were, each with why it cannot be read
     unreadable: tuple[str, ...] = ()
+    # the names of the allocations among them; one that was read before is in `allocations` too
+    unreadable_allocations: frozenset[str] = frozenset()
     unreadable_to_scheduler: UnreadableObjects = ALL_READABLE
     # what the last plan granted, by the allocation's uid; the status counts for those not in it
     grant_records: Mapping[str, GrantRecord] = field(default_factory=dict)
@@ -85,6 +89,8 @@ class Plan:
     objects: tuple[DesiredObject, ...] = ()
     # owners whose objects are not deleted, even if they are not in `objects`
     kept: frozenset[str] = frozenset()
+    # by allocation: the namespace that it has; empty if it has none
+    namespaces: Mapping[str, str] = field(default_factory=dict)
     # allocations that are being deleted and are drained: their objects are deleted
     drained: frozenset[str] = frozenset()
     # (key, uid) of namespaces that lose the labels of Cede
@@ -124,7 +130,8 @@ def make_plan(snapshot: Snapshot) -> Plan:
     drained = frozenset(
         allocation.metadata.name
         for allocation in snapshot.allocations
-        if allocation.metadata.deletionTimestamp and is_drained(allocation, snapshot.live)
+        if allocation.metadata.deletionTimestamp
+        and is_drained(allocation.metadata.name, snapshot.live)
     )
     staying = [a for a in snapshot.allocations if a.metadata.name not in drained]
     if snapshot.policy is None:
@@ -138,21 +145,28 @@ def _plan_with_policy(
     staying: list[ComputeAllocation],
     drained: frozenset[str],
 ) -> Plan:
+    placement = place(staying, snapshot.live, policy.spec.security.controllerNamespaces)
+    staying = list(placement.allocations)
+    conflicts = placement.conflicts
+    unread = _unread(snapshot)
+    queues_left = queues_without_spec(snapshot.allocations, unread, snapshot.live)
+    without_spec = unread | queues_left.keys()
+    taken = total(nominal_quota(queue) for queue in queues_left.values())
     capacity_of = capacities(policy.spec.instanceTypes, snapshot.nodes, snapshot.daemon_sets)
     owned = {a.metadata.name: owned_quota(a.spec, capacity_of) for a in staying}
-    grants = grant(owned, capacity_of, _records(staying, snapshot.grant_records, capacity_of))
+    records = _records(staying, snapshot.grant_records, capacity_of)
+    grants = grant(owned, capacity_of, records, taken)
     usage = cohort_usage(
         snapshot.allocations, grants, snapshot.live, share_unallocated=policy.spec.shareUnallocated
     )
     types = policy.spec.instanceTypes
     budgets = budget_uses(staying, snapshot.month_use, types, snapshot.now)
     cede_preempts = bool(snapshot.leader) and policy.spec.mode == "Enforce"
-    controllers = policy.spec.security.controllerNamespaces
-    conflicts = ownership_conflicts(staying, snapshot.live, controllers)
     without_conflict = [a for a in staying if a.metadata.name not in conflicts]
     objects = [
         *kueue_objects.shared_objects(policy, grants.unallocated, snapshot.live),
-        *rbac.viewer_bindings(without_conflict),
+        *rbac.viewer_bindings(without_conflict, without_spec, snapshot.live),
+        *as_they_are(queues_left, unread, snapshot.live, cede_preempts=cede_preempts),
     ]
     available = {}
     for allocation in staying:
@@ -164,6 +178,9 @@ def _plan_with_policy(
             borrowing_limit = Quota()
         lending_limit = lending_limits(allocation, usage.lent_by(name))
         available[name] = available_quota(allocation, usable, borrowing_limit, usage)
+        # one that shall move is drained first: nothing may start in the namespace that it leaves
+        leaves = name in placement.waiting and not reserving_workloads(name, snapshot.live)
+        is_deleted = bool(allocation.metadata.deletionTimestamp)
         queue = kueue_objects.cluster_queue(
             allocation,
             policy.spec,
@@ -171,23 +188,26 @@ def _plan_with_policy(
             borrowing_limit,
             lending_limit,
             cede_preempts=cede_preempts,
+            on_hold=leaves or is_deleted or not allocation.spec.active,
         )
         if cede_preempts:
             queue = kueue_objects.with_private_quota(queue, snapshot.live)
         objects.append(queue)
         if name not in conflicts:
-            key_entry = _key_entry(allocation, snapshot)
-            objects += namespace_objects(allocation, policy.spec, key_entry, snapshot.live)
+            root_keys = (snapshot.root_key, snapshot.previous_root_key)
+            key = key_entry(allocation.namespace, snapshot.live, root_keys, snapshot.now)
+            objects += namespace_objects(allocation, policy.spec, key, snapshot.live)
             objects += rbac.member_bindings(allocation)
         elif conflicts[name].reason == AllocationReason.NAMESPACE_RESERVED:
             objects += rbac.bindings_with_fewer(allocation, snapshot.live)
-    kept = frozenset(conflicts)
+    kept = without_spec | conflicts.keys()
     return Plan(
         objects=tuple(objects),
         kept=kept,
+        namespaces={a.metadata.name: a.status.namespace for a in staying},
         drained=drained,
-        abandoned_namespaces=_abandoned_namespaces(staying, kept, snapshot.live),
-        problems={**unknown_names(staying, policy), **conflicts},
+        abandoned_namespaces=abandoned_namespaces(staying, kept, snapshot.live),
+        problems={**unknown_names(staying, policy), **conflicts, **placement.waiting},
         capacities=capacity_of,
         owned=owned,
         grants=grants,
@@ -213,32 +233,6 @@ def _records(
     return records
 
 
-def _key_entry(allocation: ComputeAllocation, snapshot: Snapshot) -> str:
-    """The base64 content of the namespace's control Secret.
-
-    Its newest key is derived from the root key; the one before stays for a while. While the root
-    key is lost, the live Secret keeps its keys.
-    """
-    secret = snapshot.live.get((SECRETS, (allocation.namespace, names.CONTROL_SECRET))) or {}
-    entry = str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
-    if not snapshot.root_key:
-        return entry
-    newest, previous = (
-        derive_key(root_key, allocation.namespace) if root_key else b""
-        for root_key in (snapshot.root_key, snapshot.previous_root_key)
-    )
-    content = replace_key(_decoded(entry), newest, previous, snapshot.now)
-    return base64.b64encode(content).decode()
-
-
-def _decoded(entry: str) -> bytes:
-    """Empty if it is no base64."""
-    try:
-        return base64.b64decode(entry)
-    except ValueError:
-        return b""
-
-
 def no_policy(snapshot: Snapshot) -> str:
     """Why there is no policy, with the cure."""
     start = f"{ClusterPolicy.__name__} {names.POLICY_NAME}:"
@@ -255,46 +249,32 @@ def no_policy(snapshot: Snapshot) -> str:
 def _plan_without_policy(
     snapshot: Snapshot, staying: list[ComputeAllocation], drained: frozenset[str]
 ) -> Plan:
-    objects = []
+    unread = _unread(snapshot)
+    queues_left = queues_without_spec(snapshot.allocations, unread, snapshot.live)
+    objects = as_they_are(queues_left, unread, snapshot.live, cede_preempts=False)
     for allocation in staying:
         queue = snapshot.live.get((CLUSTER_QUEUES, allocation.metadata.key))
         if queue:
-            objects.append(kueue_objects.queue_without_policy(queue, allocation))
+            own_tasks = allocation.spec.preemptOwnTasks
+            is_deleted = bool(allocation.metadata.deletionTimestamp)
+            objects.append(
+                kueue_objects.as_it_is(queue, own_tasks, cede_preempts=False, on_hold=is_deleted)
+            )
     staying_names = frozenset(a.metadata.name for a in staying)
-    kept = staying_names | {SHARED} if snapshot.allocations else staying_names
+    kept = staying_names | queues_left.keys() | unread
+    if kept or snapshot.allocations:
+        kept |= {SHARED}
     problem = Problem(AllocationReason.NO_POLICY, no_policy(snapshot))
     return Plan(
         objects=tuple(objects),
         kept=kept,
         drained=drained,
-        abandoned_namespaces=_abandoned_namespaces(staying, kept, snapshot.live),
+        abandoned_namespaces=abandoned_namespaces(staying, kept, snapshot.live),
         problems=dict.fromkeys(staying_names, problem),
         grant_records=snapshot.grant_records,
     )
 
 
-def is_drained(allocation: ComputeAllocation, live: LiveObjects) -> bool:
-    """Whether no workload uses its quota, and Kueue has confirmed that the queue is on hold."""
-    queue = live.get((CLUSTER_QUEUES, ("", allocation.metadata.name)))
-    if queue is None:
-        return True
-    status = queue.get("status", {})
-    active = condition(status.get("conditions", []), "Active")
-    stopped = active is not None and active["status"] == "False"
-    on_hold = queue["spec"].get("stopPolicy") == "Hold"
-    return on_hold and stopped and not status.get("reservingWorkloads", 0)
-
-
-def _abandoned_namespaces(
-    staying: Iterable[ComputeAllocation], kept: frozenset[str], live: LiveObjects
-) -> tuple[tuple[Key, str], ...]:
-    """Namespaces with the label of an allocation that does not name them (any more)."""
-    named = {(a.namespace, a.metadata.name) for a in staying}
-    abandoned = []
-    for (kind, key), obj in live.items():
-        owner = owner_of(obj)
-        if kind != NAMESPACES or not owner or owner in kept:
-            continue
-        if (key[1], owner) not in named:
-            abandoned.append((key, obj["metadata"].get("uid", "")))
-    return tuple(abandoned)
+def _unread(snapshot: Snapshot) -> frozenset[str]:
+    """Allocations that exist, and of which nothing else is known."""
+    return snapshot.unreadable_allocations - {a.metadata.name for a in snapshot.allocations}

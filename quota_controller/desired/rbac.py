@@ -1,6 +1,6 @@
 """PURE. The rights of a team's members: in their namespace, and on what all teams share."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from cede.api.allocation import ComputeAllocation, Member
 from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Json
@@ -57,16 +57,19 @@ def bindings_with_fewer(allocation: ComputeAllocation, live: LiveObjects) -> lis
     return [desired]
 
 
-def viewer_bindings(allocations: Iterable[ComputeAllocation]) -> list[DesiredObject]:
+def viewer_bindings(
+    allocations: Iterable[ComputeAllocation], others: Collection[str], live: LiveObjects
+) -> list[DesiredObject]:
     """The ClusterRoleBinding by which all members see queues, allocations, policy and Cessions.
 
     It is one for all teams, so that the quota_controller needs the right to write one
-    ClusterRoleBinding and no other.
+    ClusterRoleBinding and no other. Of `others` the members are those who have rights now.
     """
-    subjects: dict[tuple[tuple[str, str], ...], Json] = {}
-    for allocation in allocations:
-        for subject in _subjects(allocation):
-            subjects[tuple(sorted(subject.items()))] = subject
+    members = [subject for allocation in allocations for subject in _subjects(allocation)]
+    for (kind, _), binding in live.items():
+        if kind == ROLE_BINDINGS and owner_of(binding) in others:
+            members += binding.get("subjects") or []
+    subjects = {tuple(sorted(subject.items())): subject for subject in members}
     if not subjects:
         return []
     ordered = [subjects[key] for key in sorted(subjects)]

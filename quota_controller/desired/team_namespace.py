@@ -1,9 +1,12 @@
 """PURE. A team's namespace and what Cede puts into it."""
 
+import base64
+
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES, Json
 from cede.api.policy import PolicySpec
+from elastic_runtime.contract import derive_key, replace_key
 from quota_controller.desired.desired_object import DesiredObject, LiveObjects, desired_object
 from quota_controller.desired.network_policy import network_policy
 from quota_controller.desired.object_counts import object_counts
@@ -83,3 +86,26 @@ def _annotations(allocation: ComputeAllocation, policy: PolicySpec) -> dict[str,
     if classes:
         annotations[names.PRIORITY_CLASSES] = ",".join(classes)
     return annotations
+
+
+def key_entry(namespace: str, live: LiveObjects, root_keys: tuple[bytes, bytes], now: float) -> str:
+    """The base64 content of the namespace's control Secret.
+
+    Its newest key is derived from the first root key; the one before stays for a while. While the
+    root key is lost, the live Secret keeps its keys.
+    """
+    secret = live.get((SECRETS, (namespace, names.CONTROL_SECRET))) or {}
+    entry = str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
+    if not root_keys[0]:
+        return entry
+    newest, previous = (derive_key(key, namespace) if key else b"" for key in root_keys)
+    content = replace_key(_decoded(entry), newest, previous, now)
+    return base64.b64encode(content).decode()
+
+
+def _decoded(entry: str) -> bytes:
+    """Empty if it is no base64."""
+    try:
+        return base64.b64decode(entry)
+    except ValueError:
+        return b""

@@ -82,7 +82,7 @@ def _status(
         observedGeneration=generation,
         conditions=conditions,
         team=allocation.team,
-        namespace="" if name in plan.kept else allocation.namespace,
+        namespace=plan.namespaces.get(name, allocation.status.namespace),
         clusterQueue=name,
         localQueue=names.LOCAL_QUEUE,
         waiting=waiting_workloads(allocation, snapshot),

@@ -136,6 +136,16 @@ async def test_a_queue_that_its_admin_had_put_on_hold_stays_so(
     assert stop_policy(server, "vision") == "Hold"
 
 
+async def test_a_queue_without_an_allocation_admits_jobs_again(
+    server: ApiServer, cede: Run
+) -> None:
+    """The quota_controller drains it, and nobody else would open it."""
+    put_deleted(server, "vision")
+    server.remove(ALLOCATIONS, ("", "vision"))
+    assert (await cede("uninstall"))[0] == 0
+    assert stop_policy(server, "vision") == "None"
+
+
 async def test_release_opens_no_queue_of_a_team_that_is_being_deleted(
     server: ApiServer, cede: Run
 ) -> None:

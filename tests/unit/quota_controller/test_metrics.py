@@ -61,7 +61,7 @@ async def test_a_namespace_that_another_team_has_counts_for_that_one(world: Worl
     put_allocation(world.server, "vision", namespace={"name": "research"})
     await world.settle()
     assert world.ready("vision")["status"] == "False"
-    assert namespaces() == {"research": "research"}
+    assert namespaces() == {"vision": "vision", "research": "research"}
 
 
 async def test_a_team_that_is_deleted_has_no_metrics(world: World) -> None:

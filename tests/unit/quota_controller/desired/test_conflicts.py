@@ -200,8 +200,11 @@ def test_one_of_two_allocations_gets_the_team(labels: dict[str, str], owner: str
 
 
 def test_a_namespace_that_is_no_longer_named_loses_our_labels_only() -> None:
-    before = as_live(make_plan(snapshot([allocation()])))
-    plan = make_plan(snapshot([allocation(namespace={"name": "other"})], live=before))
+    """Once no job runs there."""
+    status = {"conditions": [{"type": "Active", "status": "False"}]}
+    before = as_live(make_plan(snapshot([allocation(active=False)])), vision=status)
+    moved = allocation(namespace={"name": "other"}, active=False)
+    plan = make_plan(snapshot([moved], live=before))
     assert plan.abandoned_namespaces == ((("", "vision"), "u"),)
     deleted = {kind.kind for kind, _, _ in plan.unwanted(before)}
     assert deleted == {"LocalQueue", "NetworkPolicy", "ResourceQuota", "Service", "Secret"}
