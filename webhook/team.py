@@ -84,7 +84,7 @@ def build_team(
         default_class=spec.defaultPriorityClass,
         max_class=allocation.spec.maxPriorityClass if allocation else "",
         pod_classes=frozenset(spec.security.podPriorityClasses),
-        controller_namespaces=frozenset(spec.security.controllerNamespaces),
+        controller_namespaces=frozenset(spec.security.trusted_namespaces),
         queues=frozenset(own_queues),
         accelerators=frozenset(accelerators - {""}),
         nodes=get_largest_nodes(policy) if policy else {},

@@ -7,6 +7,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue, LocalQueueSpec
 from cede.api.objects import Meta
 from cede.api.policy import ClusterPolicy
+from cede.api.team_security import CONTROLLER_NAMESPACES
 from webhook.team import Team, build_team, get_largest_nodes, is_accelerator
 
 
@@ -58,6 +59,14 @@ def test_a_team_has_the_limits_of_its_allocation_and_the_policy() -> None:
         grace_s=30,
         max_grace_s=90,
     )
+
+
+def test_namespaces_of_controllers_that_the_policy_lists_are_added() -> None:
+    """A list without kube-system made the controllers of Kubernetes strangers."""
+    spec = {"security": {"controllerNamespaces": ["ci"]}}
+    policy = ClusterPolicy.model_validate({"metadata": {"name": "default"}, "spec": spec})
+    team = build_team("see", policy, [], [])
+    assert team.controller_namespaces == {*CONTROLLER_NAMESPACES, "ci"}
 
 
 def test_an_unknown_namespace_has_no_limits() -> None:
