@@ -91,6 +91,12 @@ def test_the_largest_nodes_are_those_of_the_policys_status() -> None:
     }
 
 
+def test_the_removed_classes_are_those_of_the_policys_status() -> None:
+    status = {"removedPriorityClasses": ["old"]}
+    policy = ClusterPolicy.model_validate({"metadata": {"name": "default"}, "status": status})
+    assert build_team("see", policy, [], []).removed_classes == {"old"}
+
+
 def test_of_two_allocations_for_a_namespace_the_accepted_one_counts() -> None:
     refused, accepted = (
         ComputeAllocation.model_validate(
