@@ -212,9 +212,6 @@ class TypeStatus(BaseModel):
     )
 
 
-MAX_REMOVED_CLASSES = 64
-
-
 class PolicyStatus(BaseModel):
     """What the quota controller reports about the policy."""
 
@@ -251,12 +248,9 @@ class PolicyStatus(BaseModel):
     )
     removedPriorityClasses: list[ClassName] = Field(
         default_factory=list,
-        max_length=MAX_REMOVED_CLASSES,
+        max_length=64,
         json_schema_extra=ATOMIC,
-        description=(
-            "Priority classes that were taken out of the spec and stay until no job has them. New "
-            "jobs may not name them."
-        ),
+        description="Classes that were taken out of the spec, and stay until no job has them.",
     )
     instanceTypes: list[TypeStatus] = Field(
         default_factory=list,

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from cede.api import names
 from cede.api.objects import NAMESPACES, Json
-from cede.api.policy import MAX_REMOVED_CLASSES, ClusterPolicy, PolicyStatus, TypeStatus
+from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.reasons import LeaderReason, PolicyReason
 from cede.api.resources import Quota, quantity, total
 from cede.api.support import OLDEST_KUEUE, judge, text_of
@@ -27,6 +27,8 @@ SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
 KUBERNETES_SUPPORTED = "KubernetesSupported"
 _MAX_LISTED_NODES = 3
+# the most that the CRD allows
+_MAX_REMOVED_CLASSES = 64
 
 
 def policy_status(
@@ -60,7 +62,7 @@ def policy_status(
         preemption="Cede" if plan.cede_preempts else "Kueue",
         podsReadyTimeoutSeconds=round(pods_ready.start_s),
         podsRecoveryTimeoutSeconds=round(pods_ready.recovery_s),
-        removedPriorityClasses=removed[:MAX_REMOVED_CLASSES],
+        removedPriorityClasses=removed[:_MAX_REMOVED_CLASSES],
         instanceTypes=[
             _type_status(capacity, owned, granted, plan.grants.unallocated)
             for capacity in plan.capacities.values()

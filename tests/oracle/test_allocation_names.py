@@ -65,7 +65,7 @@ def test_an_allocation_whose_name_became_reserved_can_be_written(
 def test_an_allocation_whose_namespace_became_reserved_can_end(
     crd_judge: CrdJudge, spec: str
 ) -> None:
-    specs = {
+    specs: dict[str, list[Json]] = {
         "namespace": [{"namespace": {"name": name, "adopt": True}} for name in RESERVED],
         "team": [{"team": name} for name in RESERVED],
     }

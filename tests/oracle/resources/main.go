@@ -1,8 +1,8 @@
 // Prints what an API server decides about writes of objects by the rules of their
 // CustomResourceDefinition.
 //
-// Input and output are JSON: a definition and writes, and for each write the messages by which it is
-// refused. It checks the definition and evaluates its CEL rules with the packages of the API server.
+// Input and output are JSON: a definition and writes, and for each write the messages by which it
+// is refused. It checks the definition and evaluates its CEL rules with the API server's packages.
 package main
 
 import (
