@@ -2,10 +2,11 @@
 manifests are deleted, while that waits, and after."""
 
 import asyncio
+from contextlib import suppress
 
 from cede.api import job_progress, names
 from cede.api.kueue import MetadataOnly
-from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, PODS
+from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, PODS, Kind
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound
 from cede.release import POLL_INTERVAL_S, release_all
@@ -15,6 +16,30 @@ STOP_TIMEOUT_S = 60.0
 STOPPED = (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK)
 """The Deployments that are scaled to 0: the ledger and the page change nothing."""
 COMPONENT_LABEL = "app.kubernetes.io/name"
+CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+ADMISSION_POLICIES = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
+RULES = Kind("monitoring.coreos.com", "v1", "prometheusrules", "PrometheusRule")
+RUNTIMES = Kind(
+    "trainer.kubeflow.org",
+    "v1alpha1",
+    "clustertrainingruntimes",
+    "ClusterTrainingRuntime",
+    namespaced=False,
+)
+ADDITIONS: dict[str, tuple[Kind, str]] = {
+    "dashboard": (DEPLOYMENTS, names.DASHBOARD),
+    "ledger": (DEPLOYMENTS, names.LEDGER),
+    "leader-worker-set": (ADMISSION_POLICIES, "cede-group-servers"),
+    "monitoring": (RULES, "cede"),
+    "trainer": (RUNTIMES, "cede-torch"),
+}
+"""An object by which each folder of deploy/components is known, wherever it was applied."""
 
 
 async def uninstall(client: Client, tell: Tell) -> Outcome:
@@ -45,6 +70,7 @@ async def uninstall(client: Client, tell: Tell) -> Outcome:
             f"pods in namespace {names.SYSTEM_NAMESPACE} still run after {STOP_TIMEOUT_S:.0f} s: "
             "if their node is lost, `kubectl delete pod --force`"
         )
+    await _tell_what_stays(client, tell)
     return steps.outcome
 
 
@@ -59,6 +85,35 @@ async def _pods_have_ended(client: Client) -> bool:
             return True
         await asyncio.sleep(POLL_INTERVAL_S)
     return False
+
+
+async def _tell_what_stays(client: Client, tell: Tell) -> None:
+    """What the manifests would take with them, and what they would leave behind."""
+    for place in await _places(client, CLAIMS, names.LEDGER):
+        tell(
+            f"PersistentVolumeClaim {place} has the ledger's database, and is deleted with the "
+            "ledger and with its namespace: make a backup first (docs/ledger.md)"
+        )
+    commands = [
+        f"`kubectl delete -k deploy/components/{folder}`"
+        for folder, (kind, name) in ADDITIONS.items()
+        if await _places(client, kind, name)
+    ]
+    if commands:
+        tell(
+            "the deletion of the manifests leaves parts of the components that are here: before "
+            f"it, run {', '.join(commands)}"
+        )
+
+
+async def _places(client: Client, kind: Kind, name: str) -> list[str]:
+    """`namespace/name` of each object of this name that is Cede's."""
+    objects = list[MetadataOnly]()
+    # the cluster does not have the kind, or the user may not list it
+    with suppress(ApiError):
+        fields = f"metadata.name={name}"
+        objects, _ = await client.list(kind, MetadataOnly, labels=names.PART_OF_CEDE, fields=fields)
+    return ["/".join(obj.metadata.key) for obj in objects]
 
 
 async def _remove_progress(client: Client, steps: Steps) -> None:

@@ -49,6 +49,7 @@ from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.object_counts import same_limits
 from quota_controller.desired.plan import Snapshot, make_plan
 from quota_controller.kubernetes_version import KubernetesVersion
+from quota_controller.removed_classes import RemovedClasses
 from quota_controller.root_key import RootKey
 from quota_controller.status import lease_watchdog
 from quota_controller.status_writer import StatusWriter
@@ -116,6 +117,7 @@ class Controller:
         self.unreadable_to_scheduler = unreadable.ALL_READABLE
         self.root_key = RootKey(client)
         self.kubernetes = KubernetesVersion(client)
+        self.removed_classes = RemovedClasses(client)
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
         # while. After that, the statuses count: another replica may have led meanwhile.
         self.grant_records: Mapping[str, GrantRecord] = {}
@@ -197,13 +199,13 @@ class Controller:
         self.grant_records = plan.grant_records
         self.granted_at = now
         await self.applier.apply(snapshot, plan)
+        await self.removed_classes.delete_unused(snapshot.policy, snapshot.live, now)
         if not snapshot.leader and not snapshot.returning:
             await leftovers.undo(self.client, snapshot.live)
 
         # The statuses report on the objects as they were just written.
         snapshot = replace(snapshot, live=self._live_objects(now))
-        problems = self.applier.problems
-        edits = self.applier.reverted_edits
+        problems, edits = self.applier.problems, self.applier.reverted_edits
         await self.status_writer.report(snapshot, plan, problems, edits, now)
         self.granted_at = self.clock()
 
@@ -232,11 +234,9 @@ class Controller:
         self._observe_lease()
         leader, returning = self._leaders()
         metrics.SCHEDULER_LEADS.set(bool(leader))
-        policy = self.policies.get(POLICY)
-        allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         return Snapshot(
-            policy=policy,
-            allocations=tuple(allocations),
+            policy=self.policies.get(POLICY),
+            allocations=tuple(sorted(self.allocations.all(), key=lambda a: a.metadata.name)),
             nodes=tuple(self.nodes.all()),
             daemon_sets=tuple(self.daemon_sets.all()),
             live=self._live_objects(now),

@@ -25,6 +25,7 @@ from webhook.kinds import (
     is_controlled_pod,
     is_controller_forged,
     is_in_scope,
+    is_pod_of_server,
     is_running,
 )
 from webhook.kueue_marks import mark_complaints
@@ -99,7 +100,11 @@ def _priority_complaints(job: Json, team: Team) -> Iterator[str]:
     if not team.classes:
         return
     allowed = team.allowed_classes
+    # its ReplicaSet would run with fewer pods for ever
+    replaced = team.removed_classes if is_pod_of_server(job) else frozenset()
     for path, name in get_label_by_path(job, PRIORITY_CLASS):
+        if name in replaced:
+            continue
         if name not in team.classes:
             yield (
                 f"{path} is {name!r}, which is not a priority class of this cluster: use "

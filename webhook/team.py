@@ -19,6 +19,8 @@ class Team:
     name: str = ""
     # priority class → weight
     classes: Mapping[str, int] = field(default_factory=dict)
+    # those that the policy has no more, while jobs have them
+    removed_classes: frozenset[str] = frozenset()
     default_class: str = ""
     # the highest class allowed
     max_class: str = ""
@@ -81,10 +83,11 @@ def build_team(
     return Team(
         name=allocation.team if allocation else namespace,
         classes={priority.name: priority.weight for priority in spec.priorityClasses},
+        removed_classes=frozenset(policy.status.removedPriorityClasses if policy else ()),
         default_class=spec.defaultPriorityClass,
         max_class=allocation.spec.maxPriorityClass if allocation else "",
         pod_classes=frozenset(spec.security.podPriorityClasses),
-        controller_namespaces=frozenset(spec.security.controllerNamespaces),
+        controller_namespaces=frozenset(spec.security.trusted_namespaces),
         queues=frozenset(own_queues),
         accelerators=frozenset(accelerators - {""}),
         nodes=get_largest_nodes(policy) if policy else {},

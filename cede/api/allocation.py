@@ -33,9 +33,6 @@ RESERVED_NAMESPACES = (
 the cluster, or those of a controller, which no quota binds. `kube-…` and `openshift-…` are reserved
 too. No list is complete."""
 RESERVED_PREFIXES = ("kube-", "openshift-")
-# An allocation of before may be named so. A rule for names would refuse every write to it, even of
-# its status and in its deletion; the quota_controller refuses its namespace.
-_OF_NAMES = tuple(name for name in RESERVED_NAMESPACES if name != "kubeflow")
 
 
 def _is_listed(namespaces: Iterable[str], field: str) -> str:
@@ -229,8 +226,11 @@ class ComputeAllocation(BaseModel):
                 "the queue and labels get the same name: use at most 63 letters a-z, digits and "
                 "hyphens",
             ),
+        ),
+        # one of before may have such a name: the quota_controller refuses its namespace
+        creation_rules=(
             (
-                f"!({_is_listed(_OF_NAMES, 'self.metadata.name')})",
+                f"!({_is_listed(RESERVED_NAMESPACES, 'self.metadata.name')})",
                 "this name belongs to the cluster: name the allocation after its team",
             ),
         ),

@@ -1,6 +1,6 @@
 """PURE. Turns a pydantic model into a CustomResourceDefinition."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
 
@@ -101,6 +101,18 @@ def _object_schema(model: type[BaseModel], crd: Crd) -> Json:
     required = [name for name in own.get("required", []) if name != "metadata"]
     if required:
         schema["required"] = required
-    if crd.rules:
-        schema |= rules(*crd.rules)
+    root_rules = [*_rules(crd.rules), *map(_on_creation, _rules(crd.creation_rules))]
+    if root_rules:
+        schema["x-kubernetes-validations"] = root_rules
     return schema
+
+
+def _rules(pairs: Iterable[tuple[str, str]]) -> list[Json]:
+    return list(rules(*pairs)["x-kubernetes-validations"])
+
+
+def _on_creation(rule: Json) -> Json:
+    """The rule for an object that is not there yet: without `optionalOldSelf`, the API server asks
+    a rule with `oldSelf` at updates only."""
+    expression = f"oldSelf.hasValue() || {rule['rule']}"
+    return rule | {"rule": expression, "optionalOldSelf": True}

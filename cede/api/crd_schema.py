@@ -27,8 +27,11 @@ class Crd:
     kind: Kind
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
-    # (CEL expression, error message) on the whole object
+    # (CEL expression, error message) on the whole object, at every write: also of its status and
+    # of its finalizers
     rules: tuple[tuple[str, str], ...] = ()
+    # the same, only when it is created
+    creation_rules: tuple[tuple[str, str], ...] = ()
     description: str = ""
 
 

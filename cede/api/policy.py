@@ -8,7 +8,7 @@ from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed, rules
 from cede.api.instance_type import LABEL_KEY, InstanceType
 from cede.api.objects import POLICIES, Meta
 from cede.api.priority_class import PriorityClass, allowed_classes
-from cede.api.team_security import TeamSecurity
+from cede.api.team_security import ClassName, TeamSecurity
 
 Amount = Annotated[str, StringConstraints(max_length=32)]
 # Of one instance type.
@@ -245,6 +245,12 @@ class PolicyStatus(BaseModel):
     )
     podsRecoveryTimeoutSeconds: int = Field(
         default=0, description="The same for a job whose pods were all ready once."
+    )
+    removedPriorityClasses: list[ClassName] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra=ATOMIC,
+        description="Classes that were taken out of the spec, and stay until no job has them.",
     )
     instanceTypes: list[TypeStatus] = Field(
         default_factory=list,

@@ -23,7 +23,7 @@ CONTROLLER_NAMESPACES = (
     "mpi-operator",
 )
 """Where the controllers of Kubernetes and of the kinds that Kueue queues are installed by their own
-instructions."""
+instructions. They always count: without Kubernetes' own, no pod of a Job would start."""
 
 
 class TeamSecurity(BaseModel):
@@ -36,7 +36,7 @@ class TeamSecurity(BaseModel):
         description=(
             "Namespaces of the controllers that create jobs for other jobs, such as the Job of a "
             "JobSet. Only their service accounts may name such an owner: what it owns is not "
-            "queued by itself."
+            "queued by itself. A list adds to the default, which always counts."
         ),
     )
     podPriorityClasses: list[ClassName] = Field(
@@ -70,3 +70,8 @@ class TeamSecurity(BaseModel):
             "finished ones. 0: no limit. A namespace that is adopted has no limit of Cede."
         ),
     )
+
+    @property
+    def trusted_namespaces(self) -> tuple[str, ...]:
+        """Those whose service accounts count as controllers."""
+        return tuple(dict.fromkeys((*CONTROLLER_NAMESPACES, *self.controllerNamespaces)))

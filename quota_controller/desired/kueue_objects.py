@@ -1,12 +1,13 @@
 """PURE. The objects of Kueue that a policy and its allocations become."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from cede.api import guards, names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.instance_type import InstanceType
+from cede.api.kueue import Workload
 from cede.api.objects import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -14,6 +15,7 @@ from cede.api.objects import (
     RESOURCE_FLAVORS,
     TOPOLOGIES,
     Json,
+    is_true,
 )
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.resources import Quota, quantity
@@ -23,6 +25,7 @@ from quota_controller.desired.desired_object import (
     DesiredObject,
     LiveObjects,
     desired_object,
+    owner_of,
 )
 
 
@@ -44,7 +47,7 @@ def shared_objects(
         *_older_topologies(flavors, topology, live),
         *flavors,
         cohort,
-        *_priority_classes(spec),
+        *_priority_classes(spec, live),
     ]
 
 
@@ -104,14 +107,41 @@ def types_with_old_topology(policy: ClusterPolicy, live: LiveObjects) -> list[st
     return types
 
 
-def _priority_classes(spec: PolicySpec) -> list[DesiredObject]:
-    objects = []
-    for class_ in spec.priorityClasses:
-        content: Json = {"value": class_.weight, "description": f"Weight {class_.weight} of 100"}
-        if spec.ordering == "FirstCome":
-            content = {"value": 0, "description": "All classes weigh the same: jobs go by age"}
-        objects.append(desired_object(PRIORITY_CLASSES, ("", class_.name), SHARED, content))
-    return objects
+def _priority_classes(spec: PolicySpec, live: LiveObjects) -> list[DesiredObject]:
+    """Those of the policy, and those that it has removed."""
+    contents: dict[str, Json] = {
+        class_.name: {"value": class_.weight, "description": f"Weight {class_.weight} of 100"}
+        for class_ in spec.priorityClasses
+    }
+    for name, obj in removed_classes(spec, live).items():
+        contents[name] = {"value": obj["value"], "description": obj.get("description", "")}
+    if spec.ordering == "FirstCome":
+        equal = {"value": 0, "description": "All classes weigh the same: jobs go by age"}
+        contents = dict.fromkeys(contents, equal)
+    return [
+        desired_object(PRIORITY_CLASSES, ("", name), SHARED, content)
+        for name, content in contents.items()
+    ]
+
+
+def removed_classes(spec: PolicySpec, live: LiveObjects) -> dict[str, Json]:
+    """The live classes, by name, that were taken out of the policy."""
+    names_of_policy = {class_.name for class_ in spec.priorityClasses}
+    return {
+        key[1]: obj
+        for (kind, key), obj in live.items()
+        if kind == PRIORITY_CLASSES and owner_of(obj) == SHARED and key[1] not in names_of_policy
+    }
+
+
+def classes_in_use(workloads: Iterable[Workload]) -> set[str]:
+    """The classes of the Workloads that have not finished, also of those that wait."""
+    return {
+        workload.spec.priorityClassRef.name
+        for workload in workloads
+        if workload.spec.priorityClassRef
+        and not is_true(workload.status.conditions, names.FINISHED)
+    }
 
 
 def covered_resources(spec: PolicySpec) -> list[str]:

@@ -80,7 +80,7 @@ def _annotations(allocation: ComputeAllocation, policy: PolicySpec) -> dict[str,
     accelerators = {name for type_ in types for name in (type_.accelerator, *type_.partitions)}
     annotations = {
         names.ACCELERATORS: ",".join(sorted(accelerators)),
-        names.CONTROLLERS: ",".join(policy.security.controllerNamespaces),
+        names.CONTROLLERS: ",".join(policy.security.trusted_namespaces),
     }
     classes = policy.allowed_classes(allocation.spec.maxPriorityClass)
     if classes:

@@ -17,7 +17,7 @@ from cede.kueue_settings.managed_namespaces import guard_labels
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems, failed
 from quota_controller.desired.desired_object import SHARED
-from quota_controller.desired.kueue_objects import types_with_old_topology
+from quota_controller.desired.kueue_objects import removed_classes, types_with_old_topology
 from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status.allocation import amounts_of_type
 from quota_controller.status.lease_watchdog import RETURN_INTERVAL
@@ -27,6 +27,8 @@ SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
 KUBERNETES_SUPPORTED = "KubernetesSupported"
 _MAX_LISTED_NODES = 3
+# the most that the CRD allows
+_MAX_REMOVED_CLASSES = 64
 
 
 def policy_status(
@@ -51,6 +53,7 @@ def policy_status(
         conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)
     owned = total(plan.owned.values())
     granted = total(plan.grants.granted.values())
+    removed = sorted(removed_classes(policy.spec, snapshot.live))
     pods_ready = kueue_config.pods_ready_settings(snapshot.kueue)
     return PolicyStatus(
         observedGeneration=generation,
@@ -59,6 +62,7 @@ def policy_status(
         preemption="Cede" if plan.cede_preempts else "Kueue",
         podsReadyTimeoutSeconds=round(pods_ready.start_s),
         podsRecoveryTimeoutSeconds=round(pods_ready.recovery_s),
+        removedPriorityClasses=removed[:_MAX_REMOVED_CLASSES],
         instanceTypes=[
             _type_status(capacity, owned, granted, plan.grants.unallocated)
             for capacity in plan.capacities.values()
@@ -158,6 +162,11 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
     types = ", ".join(type_.name for type_ in policy.spec.instanceTypes)
     classes = ", ".join(class_.name for class_ in policy.spec.priorityClasses) or "none"
     message = f"instance types: {types}; priority classes: {classes}"
+    removed = sorted(removed_classes(policy.spec, snapshot.live))
+    if removed:
+        message += (
+            f"; no longer in the policy, and kept until no job has them: {', '.join(removed)}"
+        )
     return Verdict(True, PolicyReason.READY, message)
 
 

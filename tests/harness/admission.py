@@ -1,4 +1,4 @@
-"""Asks the API server's own packages what the admission policies of deploy/ refuse."""
+"""Asks the API server's own packages what the admission policies and the CRDs of deploy/ refuse."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from deploy.local.binaries import run_go
 from tests.builders.manifests import objects_of_kind
 from tests.paths import TREE
 
-SOURCE = TREE / "tests" / "oracle" / "admission" / "main.go"
+SOURCES = TREE / "tests" / "oracle"
 TEAM = {names.TEAM: "vision"}
 
 
@@ -20,13 +20,41 @@ def policies() -> list[Json]:
     return objects_of_kind("ValidatingAdmissionPolicy")
 
 
+def build(source: str, folder: Path) -> Path:
+    """The program `source` of tests/oracle, built in the module of the local cluster, which names
+    the version of Kubernetes."""
+    program = folder / source
+    main = SOURCES / source / "main.go"
+    run_go("", "build", "-ldflags", "-s -w", "-o", str(program), str(main))
+    return program
+
+
+def ask(program: Path, question: Json) -> list[list[str]]:
+    """The messages by which each request is refused."""
+    run = subprocess.run(
+        [program], input=json.dumps(question), capture_output=True, text=True, check=False
+    )
+    assert not run.returncode, run.stderr
+    return [list(messages) for messages in json.loads(run.stdout)]
+
+
+class CrdJudge:
+    """Evaluates the CEL rules of a CRD as an API server does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._program = build("resources", folder)
+
+    def __call__(self, crd: Json, writes: Sequence[tuple[Json | None, Json]]) -> list[list[str]]:
+        """The messages by which each write, (old, new), is refused. A creation has no old one."""
+        requests = [{"oldObject": old, "object": new} for old, new in writes]
+        return ask(self._program, {"definition": crd, "writes": requests})
+
+
 class Judge:
     """Evaluates the policies as an API server does."""
 
     def __init__(self, folder: Path) -> None:
-        """Built in the module of the local cluster, which names the version of Kubernetes."""
-        self._program = folder / "admission"
-        run_go("", "build", "-ldflags", "-s -w", "-o", str(self._program), str(SOURCE))
+        self._program = build("admission", folder)
 
     def __call__(
         self,
@@ -76,9 +104,4 @@ class Judge:
         return self._run([shared | {"oldObject": old, "object": new} for old, new in pairs])
 
     def _run(self, requests: list[Json]) -> list[list[str]]:
-        content = json.dumps({"policies": policies(), "requests": requests})
-        run = subprocess.run(
-            [self._program], input=content, capture_output=True, text=True, check=False
-        )
-        assert not run.returncode, run.stderr
-        return [list(messages) for messages in json.loads(run.stdout)]
+        return ask(self._program, {"policies": policies(), "requests": requests})

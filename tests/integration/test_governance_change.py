@@ -195,11 +195,6 @@ def test_running_jobs_keep_a_removed_class_and_new_ones_are_refused(admin: Admin
     admin.submit(admin.job(BORROWER, "sweeps", 1, "sweep"))
     admin.wait_for_admission(BORROWER, "sweeps")
     admin.apply_policy(priorityClasses=[class_ for class_ in CLASSES if class_["name"] != "sweep"])
-    get_classes = ("get", "workloadpriorityclass", "-o", "name")
-    admin.cluster.until(
-        lambda: "sweep" not in admin.cluster.kubectl(*get_classes), "the class to be deleted", 120
-    )
-    assert_still_admitted(admin, "sweeps")
     late_job = kubectl_list(admin.job(BORROWER, "late", 1, "sweep"))
 
     def refusal() -> str:
@@ -212,6 +207,20 @@ def test_running_jobs_keep_a_removed_class_and_new_ones_are_refused(admin: Admin
     message = admin.cluster.until(refusal, "the webhook to refuse the class", 120)
     expected = "'sweep', which is not a priority class of this cluster: use inference or training"
     assert expected in message
+
+    def removed() -> list[str]:
+        policy = admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)
+        return list(policy["status"].get("removedPriorityClasses", []))
+
+    admin.cluster.until(lambda: removed() == ["sweep"], "the class to be reported", 120)
+    assert_still_admitted(admin, "sweeps")
+    get_classes = ("get", "workloadpriorityclass", "-o", "name")
+    assert "sweep" in admin.cluster.kubectl(*get_classes), "scale-up slices and new pods need it"
+    admin.cluster.kubectl("delete", "job", "sweeps", "-n", BORROWER)
+    admin.cluster.until(
+        lambda: "sweep" not in admin.cluster.kubectl(*get_classes), "the class to be deleted", 180
+    )
+    admin.cluster.until(lambda: not removed(), "the status to follow", 120)
 
 
 def test_without_a_policy_quotas_stay_and_kueue_preempts(admin: Admin) -> None:

@@ -81,11 +81,22 @@ def test_who_updates_an_owned_job_keeps_its_owner(judge: Judge) -> None:
     assert "ownerReferences" in message
 
 
-def test_an_admin_names_the_namespaces_of_controllers(judge: Judge) -> None:
+@pytest.mark.parametrize("listed", ["ci", "kube-system,ci", "other", ""])
+def test_a_list_of_the_admin_only_adds_controllers(judge: Judge, listed: str) -> None:
+    """One without kube-system stopped the pods of every Job with accelerators."""
+    annotations = {names.CONTROLLERS: listed}
     job = with_uid(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
-    annotations = {names.CONTROLLERS: "kube-system,ci"}
-    assert judge(job, DEPLOYER, annotations=annotations) == []
-    assert judge(job, JOBSET_CONTROLLER, annotations=annotations)
+    pod = with_uid(gpu_pod(), "batch/v1", "Job")
+    orphan = {"propagationPolicy": "Orphan"}
+    assert judge(job, JOBSET_CONTROLLER, annotations=annotations) == []
+    assert judge(pod, JOB_CONTROLLER, annotations=annotations) == []
+    assert judge(job, JOB_CONTROLLER, annotations=annotations, deletion=orphan) == []
+    for answer in (
+        judge(job, DEPLOYER, annotations=annotations),
+        judge(pod, DEPLOYER, annotations=annotations),
+        judge(job, DEPLOYER, annotations=annotations, deletion=orphan),
+    ):
+        assert bool(answer) is ("ci" not in listed)
 
 
 def test_the_policies_have_the_default_of_the_cluster_policy(judge: Judge) -> None:

@@ -1,6 +1,7 @@
 """`cede uninstall` against an API server over real HTTP, with its manifests and without."""
 
 import pytest
+import yaml
 
 from cede.api import names
 from cede.api.objects import (
@@ -12,9 +13,12 @@ from cede.api.objects import (
     POLICIES,
     WORKLOADS,
     Json,
+    Kind,
 )
+from cede.uninstall import ADDITIONS, CLAIMS
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
+from tests.paths import TREE
 from tests.unit.cede_cli.conftest import Run
 from tests.unit.cede_cli.test_release import STOCK, preemption
 
@@ -81,6 +85,60 @@ async def test_a_ledger_that_runs_keeps_nothing_waiting(
     code, _, errors = await cede("uninstall")
     assert code == 1
     assert "pods in namespace cede-system still run" in errors
+
+
+# --- what the manifests take with them, and what they leave ---------------------------------------
+def put_component(server: ApiServer, kind: Kind, name: str) -> None:
+    metadata: Json = {"name": name, "labels": {"app.kubernetes.io/part-of": "cede"}}
+    if kind.namespaced:
+        metadata["namespace"] = names.SYSTEM_NAMESPACE
+    server.put(kind, {"metadata": metadata, "spec": {}})
+
+
+async def test_uninstall_names_the_ledgers_volume_and_the_components_that_are_there(
+    server: ApiServer, cede: Run
+) -> None:
+    """The documented removal deleted the books without a word, and left bindings and alerts."""
+    put_component(server, CLAIMS, names.LEDGER)
+    for kind, name in ADDITIONS.values():
+        put_component(server, kind, name)
+    code, _, errors = await cede("uninstall")
+    assert code == 0
+    claim, components = errors.splitlines()
+    assert "cede-system/cede-ledger has the ledger's database" in claim
+    assert "backup" in claim
+    for folder in sorted(path.name for path in (TREE / "deploy/components").iterdir()):
+        assert f"`kubectl delete -k deploy/components/{folder}`" in components
+    assert (CLAIMS.path((names.SYSTEM_NAMESPACE, names.LEDGER))) not in {
+        path for _, path, *_ in server.writes()
+    }
+
+
+async def test_uninstall_says_nothing_of_components_that_are_not_there(
+    server: ApiServer, cede: Run
+) -> None:
+    gone = refuses(404, "NotFound", "the server could not find the requested resource")
+    server.script("GET", ADDITIONS["monitoring"][0].path(), gone)
+    server.put(CLAIMS, {"metadata": {"name": names.LEDGER, "namespace": "vision"}, "spec": {}})
+    assert (await cede("uninstall"))[::2] == (0, "")
+
+
+@pytest.mark.parametrize("folder", ADDITIONS)
+def test_each_component_has_the_object_by_which_it_is_known(folder: str) -> None:
+    kind, name = ADDITIONS[folder]
+    files = (TREE / "deploy/components" / folder).glob("*.yaml")
+    objects = [obj for file in files for obj in yaml.safe_load_all(file.read_text())]
+    # the tests of the alerts have no kind
+    known = [obj for obj in objects if obj.get("kind") == kind.kind]
+    places = {(obj["apiVersion"], obj["metadata"]["name"]) for obj in known}
+    assert (kind.api_version, name) in places
+
+
+def test_the_way_back_takes_over_the_fields_that_uninstall_wrote() -> None:
+    """The API server refuses to apply the manifests over the replicas of another field manager."""
+    text = (TREE / "docs/install.md").read_text().partition("## Uninstall")[2]
+    assert "kubectl apply --server-side --force-conflicts -k deploy/overlays/production" in text
+    assert """patch clusterpolicy default --type merge -p '{"spec": {"mode": "Enforce"}}'""" in text
 
 
 # --- the manifests are deleted first --------------------------------------------------------------

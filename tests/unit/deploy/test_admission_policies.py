@@ -11,6 +11,7 @@ import yaml
 from cede.api import names
 from cede.api.allocation import RESERVED_NAMESPACES
 from cede.api.objects import Json
+from cede.api.team_security import CONTROLLER_NAMESPACES
 from tests.builders.manifests import objects_of_kind
 from tests.paths import TREE
 
@@ -122,3 +123,13 @@ def test_the_namespaces_of_the_cluster_are_those_that_no_allocation_may_have(nam
     [policy] = [policy for policy in policies() if policy["metadata"]["name"] == name]
     variables = {entry["name"]: entry["expression"] for entry in policy["spec"]["variables"]}
     assert ast.literal_eval(variables["reserved"]) == list(RESERVED_NAMESPACES)
+
+
+def test_the_policies_that_ask_for_controllers_know_the_same_ones() -> None:
+    """Of all of them, whatever the ClusterPolicy adds."""
+    variables = [entry for policy in policies() for entry in policy["spec"].get("variables", ())]
+    expressions = {entry["expression"] for entry in variables if entry["name"] == "controllers"}
+    [expression] = expressions
+    always, _, added = expression.partition(" + ")
+    assert ast.literal_eval(always) == list(CONTROLLER_NAMESPACES)
+    assert names.CONTROLLERS in added

@@ -232,7 +232,8 @@ def check_kubectl(words: list[str]) -> None:
     if verb == "port-forward":
         assert tuple(words[-2:]) in forwardable_ports()
         return
-    assert verb in {"annotate", "apply", "delete", "describe", "exec", "get", "explain", "wait"}
+    reading = {"describe", "exec", "explain", "get", "wait"}
+    assert verb in {"annotate", "apply", "delete", "patch", *reading}
     if verb == "exec":
         command = words[words.index("--") + 1 :]
         check_python(command[: command.index(">")] if ">" in command else command)

@@ -133,6 +133,29 @@ def test_a_correct_job_is_accepted_before_and_after_our_defaults(job: Json) -> N
     assert complaints(AdmissionRequest(prepared, team=TEAM)) == []
 
 
+@pytest.mark.parametrize(
+    ("owner", "accepted"),
+    [
+        pytest.param(("apps/v1", "ReplicaSet"), True, id="of a Deployment"),
+        pytest.param(("apps/v1", "StatefulSet"), True, id="of a StatefulSet"),
+        pytest.param(("serving.example/v1", "Model"), False, id="of an unknown kind"),
+        pytest.param(None, False, id="of nobody"),
+    ],
+)
+def test_a_server_replaces_pods_of_a_class_that_was_removed(
+    owner: tuple[str, str] | None, *, accepted: bool
+) -> None:
+    """Each lost pod made it smaller."""
+    pod = job_of_kind("Pod", pod_spec({}), **{PRIORITY: "old"})
+    pod["metadata"] |= {"name": "p", "namespace": "vision"}
+    owned = with_owner(pod, *owner) if owner else pod
+    user = "system:serviceaccount:kube-system:replicaset-controller"
+    team = replace(TEAM, removed_classes=frozenset({"old"}))
+    assert bool(complaints(AdmissionRequest(owned, user=user, team=team))) is not accepted
+    assert complaints(AdmissionRequest(owned, user=user, team=TEAM)), "no class that ever was"
+    assert complaints(AdmissionRequest(plain_job(labels={PRIORITY: "old"}), team=team))
+
+
 def test_limits_that_the_admin_has_not_set_are_not_checked() -> None:
     job = plain_job(labels={PRIORITY: "anything"})
     assert complaints(AdmissionRequest(job, team=Team(name="vision"))) == []

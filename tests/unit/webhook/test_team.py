@@ -7,6 +7,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue, LocalQueueSpec
 from cede.api.objects import Meta
 from cede.api.policy import ClusterPolicy
+from cede.api.team_security import CONTROLLER_NAMESPACES
 from webhook.team import Team, build_team, get_largest_nodes, is_accelerator
 
 
@@ -60,6 +61,14 @@ def test_a_team_has_the_limits_of_its_allocation_and_the_policy() -> None:
     )
 
 
+def test_namespaces_of_controllers_that_the_policy_lists_are_added() -> None:
+    """A list without kube-system made the controllers of Kubernetes strangers."""
+    spec = {"security": {"controllerNamespaces": ["ci"]}}
+    policy = ClusterPolicy.model_validate({"metadata": {"name": "default"}, "spec": spec})
+    team = build_team("see", policy, [], [])
+    assert team.controller_namespaces == {*CONTROLLER_NAMESPACES, "ci"}
+
+
 def test_an_unknown_namespace_has_no_limits() -> None:
     assert build_team("new", None, [], []) == Team(name="new")
 
@@ -80,6 +89,12 @@ def test_the_largest_nodes_are_those_of_the_policys_status() -> None:
         "p5": Counter({"nvidia.com/gpu": 8, "cpu": 190_000, "memory": 1 << 40}),
         "ordered": Counter(),
     }
+
+
+def test_the_removed_classes_are_those_of_the_policys_status() -> None:
+    status = {"removedPriorityClasses": ["old"]}
+    policy = ClusterPolicy.model_validate({"metadata": {"name": "default"}, "status": status})
+    assert build_team("see", policy, [], []).removed_classes == {"old"}
 
 
 def test_of_two_allocations_for_a_namespace_the_accepted_one_counts() -> None:

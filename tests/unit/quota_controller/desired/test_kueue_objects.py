@@ -1,10 +1,16 @@
 """The queues, flavors, topologies and priority classes that a policy and allocations become."""
 
+import msgspec
 import pytest
 
-from cede.api.names import GPU
-from cede.api.objects import PRIORITY_CLASSES, TOPOLOGIES
-from quota_controller.desired.kueue_objects import types_with_old_topology
+from cede.api.kueue import Workload
+from cede.api.names import FINISHED, GPU
+from cede.api.objects import PRIORITY_CLASSES, TOPOLOGIES, Json
+from quota_controller.desired.kueue_objects import (
+    classes_in_use,
+    removed_classes,
+    types_with_old_topology,
+)
 from quota_controller.desired.plan import make_plan
 from tests.builders.quotas import (
     allocation,
@@ -105,6 +111,40 @@ def test_first_come_gives_all_classes_and_teams_the_same_weight() -> None:
     plan = make_plan(snapshot([allocation()], cluster_policy=cluster_policy))
     assert [d.body["value"] for d in plan.objects if d.kind == PRIORITY_CLASSES] == [0, 0]
     assert queue_spec(plan)["fairSharing"] == {"weight": "1"}
+
+
+@pytest.mark.parametrize(("ordering", "value"), [("Priority", 10), ("FirstCome", 0)])
+def test_a_class_that_the_policy_has_no_more_stays_as_it_is(ordering: str, value: int) -> None:
+    """Kueue resolves it again for scale-up slices and for new pods of servers."""
+    before = as_live(make_plan(snapshot()))
+    classes = [{"name": "training", "weight": 50}]
+    changed = policy(priorityClasses=classes, ordering=ordering)
+    plan = make_plan(snapshot(cluster_policy=changed, live=before))
+    assert find_object(plan, "WorkloadPriorityClass", "sweep").body["value"] == value
+    assert plan.unwanted(before) == []
+
+
+def test_a_class_of_somebody_else_is_none_that_was_removed() -> None:
+    other = {(PRIORITY_CLASSES, ("", "theirs")): {"metadata": {"name": "theirs"}, "value": 7}}
+    assert removed_classes(policy().spec, other) == {}
+
+
+IS_FINISHED = {"type": FINISHED, "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("status", "in_use"),
+    [
+        pytest.param({}, {"sweep"}, id="waits or runs"),
+        pytest.param(
+            {"conditions": [{"type": FINISHED, "status": "True"}]}, set(), id="has finished"
+        ),
+    ],
+)
+def test_a_workload_uses_its_class_until_it_has_finished(status: Json, in_use: set[str]) -> None:
+    spec = {"priorityClassRef": {"kind": "WorkloadPriorityClass", "name": "sweep"}}
+    workload = msgspec.convert({"spec": spec, "status": status}, Workload)
+    assert classes_in_use([workload, Workload()]) == in_use
 
 
 def test_the_queue_of_an_inactive_allocation_is_on_hold() -> None:

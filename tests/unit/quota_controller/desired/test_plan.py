@@ -7,6 +7,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import CLUSTER_QUEUES, COHORTS, NAMESPACES, Json
 from cede.api.reasons import AllocationReason
+from cede.api.team_security import CONTROLLER_NAMESPACES
 from elastic_runtime.contract import derive_key
 from quota_controller.desired.plan import make_plan
 from tests.builders.quotas import (
@@ -57,13 +58,13 @@ def test_a_namespace_names_the_accelerators_of_the_policy_for_the_admission_poli
 
 def test_a_namespace_names_controllers_and_classes_for_the_admission_policy() -> None:
     """With the classes up to the highest that the team may use."""
-    security = {"controllerNamespaces": ["kube-system", "ci"]}
+    security = {"controllerNamespaces": ["ci"]}
     teams = [allocation(), allocation("research", maxPriorityClass="sweep")]
     plan = make_plan(snapshot(teams, cluster_policy=policy(security=security)))
     named = {
         d.key[1]: d.body["metadata"]["annotations"] for d in plan.objects if d.kind == NAMESPACES
     }
-    assert named["vision"][names.CONTROLLERS] == "kube-system,ci"
+    assert named["vision"][names.CONTROLLERS].split(",") == [*CONTROLLER_NAMESPACES, "ci"]
     assert named["vision"][names.PRIORITY_CLASSES] == "training,sweep"
     assert named["research"][names.PRIORITY_CLASSES] == "sweep"
     without = make_plan(snapshot([allocation()], cluster_policy=policy(priorityClasses=[])))
