@@ -1,8 +1,8 @@
 """Writes the objects that differ from the plan and deletes those that should not exist."""
 
 import logging
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,28 +10,15 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.objects import (
     ALLOCATIONS,
-    CLUSTER_QUEUES,
     NAMESPACES,
-    PRIORITY_CLASSES,
-    RESOURCE_FLAVORS,
     SECRETS,
     Json,
     Key,
     Kind,
     version,
 )
-from cede.api.reasons import WriteReason
 from cede.kube.client import Client
-from cede.kube.errors import (
-    ApiError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
+from cede.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cede.kube.gather import gather_bounded
 from quota_controller.desired.conflicts import Problem
 from quota_controller.desired.desired_object import (
@@ -39,21 +26,21 @@ from quota_controller.desired.desired_object import (
     DesiredObject,
     LiveObjects,
     ObjectId,
+    display_name,
     owner_of,
 )
 from quota_controller.desired.drift import describe_edits, foreign_edits, lowers_quota
 from quota_controller.desired.plan import Plan, Snapshot
+from quota_controller.write_problems import object_exists, write_problem
 
 log = logging.getLogger("quota_controller")
 
 WATCH_LAG_S = 5.0
 """A watch that has not shown one of our writes after this time never will: somebody deleted the
 object since."""
-_CURES = {
-    CLUSTER_QUEUES: "delete it, or give the allocation another name",
-    RESOURCE_FLAVORS: "delete it, or give the instance type another name",
-    PRIORITY_CLASSES: "delete it, or give the priority class another name",
-}
+TEAM_LABELS = (names.TEAM, names.ALLOCATION)
+TEAM_ANNOTATIONS = (names.ACCELERATORS, names.CONTROLLERS, names.PRIORITY_CLASSES)
+"""What a namespace loses that is no team's any more."""
 
 
 class RevertedEdit(NamedTuple):
@@ -125,11 +112,14 @@ class Applier:
             for allocation in snapshot.allocations
         )
         await gather_bounded(
-            self._delete(kind, key, uid)
+            self._delete(kind, key, uid, owner_of(snapshot.live[kind, key]))
             for kind, key, uid in plan.unwanted(snapshot.live)
             if not snapshot.live[kind, key]["metadata"].get("deletionTimestamp")
         )
-        await gather_bounded(self._abandon(key, uid) for key, uid in plan.abandoned_namespaces)
+        await gather_bounded(
+            self._abandon(key, uid, owner_of(snapshot.live[NAMESPACES, key]))
+            for key, uid in plan.abandoned_namespaces
+        )
         await self._remove_finalizers(snapshot, plan)
 
     def _batches(self, snapshot: Snapshot, plan: Plan) -> _Batches:
@@ -166,9 +156,22 @@ class Applier:
                 return
             problem = await self._write(desired, snapshot)
             if problem:
-                self.problems[desired.owner] = problem
-                extra = {"owner": desired.owner, "reason": problem.reason, "why": problem.message}
-                log.warning("object not written", extra=extra)
+                self._note(desired.owner, problem)
+
+    def _note(self, owner: str, problem: Problem) -> None:
+        self.problems[owner] = problem
+        extra = {"owner": owner, "reason": problem.reason, "why": problem.message}
+        log.warning("object not written", extra=extra)
+
+    @contextmanager
+    def _reporting(self, owner: str, what: str) -> Iterator[None]:
+        """A write that is refused is a problem of its owner, and ends nothing else. If the object
+        has changed meanwhile, the next pass decides again."""
+        try:
+            with suppress(NotFound, Conflict):
+                yield
+        except ApiError as error:
+            self._note(owner, write_problem(what, error))
 
     async def _write(self, desired: DesiredObject, snapshot: Snapshot) -> Problem | None:
         """Applies the object, unless one exists that is not ours. Returns why it is not written."""
@@ -180,13 +183,13 @@ class Applier:
                 live = await self._get(desired)
             # the plan has decided on namespaces already
             if live is not None and desired.kind != NAMESPACES and not _is_ours(live):
-                return _not_ours(desired)
+                return object_exists(desired)
             key = "/".join(desired.key)
             extra = {"kind": desired.kind.kind, "key": key, "owner": desired.owner}
             log.info("apply", extra=extra)
             body = await self.client.apply(desired.kind, desired.key, desired.body)
         except ApiError as error:
-            return _write_problem(desired, error)
+            return write_problem(desired.display_name, error)
         self.on_write(desired.kind, desired.key, body)
         self.unseen_writes[desired.object_id] = (body, self.clock())
         self._last_applied[desired.object_id] = desired.content
@@ -224,30 +227,29 @@ class Applier:
             return
         finalizers = [*meta.finalizers, names.ALLOCATION_FINALIZER]
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta.resourceVersion}}
-        # the allocation has changed meanwhile: the next pass adds it
-        with suppress(NotFound, Conflict):
+        with self._reporting(meta.name, f"the finalizer of {display_name(ALLOCATIONS, meta.key)}"):
             body = await self.client.patch(ALLOCATIONS, meta.key, patch)
             self.on_write(ALLOCATIONS, meta.key, body)
 
-    async def _delete(self, kind: Kind, key: Key, uid: str) -> None:
+    async def _delete(self, kind: Kind, key: Key, uid: str, owner: str) -> None:
         log.info("delete", extra={"kind": kind.kind, "key": "/".join(key)})
+        what = f"the deletion of {display_name(kind, key)}"
         # forbidden: somebody has copied our labels to an object with a name that is not ours
-        with suppress(NotFound, Conflict, Forbidden):
+        with self._reporting(owner, what), suppress(Forbidden):
             await self.client.delete(kind, key, uid=uid)
         self.unseen_writes.pop((kind, key), None)
 
-    async def _abandon(self, key: Key, uid: str) -> None:
+    async def _abandon(self, key: Key, uid: str, owner: str) -> None:
         """Removes what is ours from a namespace, except `cede.dev/created-for`: that Cede created
         the namespace, and for which allocation."""
         log.info("abandon namespace", extra={"namespace": key[1]})
         metadata: Json = {
             "uid": uid,
-            "labels": {names.TEAM: None, names.ALLOCATION: None},
-            "annotations": dict.fromkeys(
-                (names.ACCELERATORS, names.CONTROLLERS, names.PRIORITY_CLASSES)
-            ),
+            "labels": dict.fromkeys(TEAM_LABELS),
+            "annotations": dict.fromkeys(TEAM_ANNOTATIONS),
         }
-        with suppress(NotFound, Conflict):
+        what = f"the removal of Cede's labels from {display_name(NAMESPACES, key)}"
+        with self._reporting(owner, what):
             await self.client.patch(NAMESPACES, key, {"metadata": metadata})
 
     async def _remove_finalizers(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -263,7 +265,8 @@ class Applier:
                 {"op": "test", "path": path, "value": names.ALLOCATION_FINALIZER},
                 {"op": "remove", "path": path},
             ]
-            with suppress(NotFound, Conflict, Invalid):
+            what = f"the removal of the finalizer of {display_name(ALLOCATIONS, meta.key)}"
+            with self._reporting(meta.name, what):
                 await self.client.patch(ALLOCATIONS, meta.key, patch)
 
 
@@ -277,24 +280,3 @@ def _is_in_new_namespace(desired: DesiredObject, live: LiveObjects) -> bool:
     """Whether the object is, or is in, a namespace that does not exist. All namespaces are live."""
     namespace = desired.key[1] if desired.kind == NAMESPACES else desired.key[0]
     return bool(namespace) and (NAMESPACES, ("", namespace)) not in live
-
-
-def _not_ours(desired: DesiredObject) -> Problem:
-    cure = _CURES.get(desired.kind, "delete it")
-    if desired.key[0]:
-        cure = "delete it, or give the team another namespace"
-    message = f"{desired.display_name} exists and was not created by Cede, so it is not changed"
-    return Problem(WriteReason.OBJECT_EXISTS, f"{message}: {cure}")
-
-
-def _write_problem(desired: DesiredObject, error: ApiError) -> Problem:
-    """The problem of one object. Raises the error if every other write would fail like this one."""
-    name = desired.display_name
-    if isinstance(error, Invalid | Forbidden):
-        return Problem(WriteReason.WRITE_REFUSED, f"{name} was refused: {error.message}")
-    if isinstance(error, NotFound | Conflict):
-        return Problem(WriteReason.WRITE_FAILED, f"{name} has changed meanwhile: it is tried again")
-    if isinstance(error, Unreachable | Unauthorized | TooManyRequests) or error.status == 503:
-        raise error
-    message = f"{name} could not be written and is tried again: {error.message}"
-    return Problem(WriteReason.WRITE_FAILED, message)

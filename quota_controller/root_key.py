@@ -33,6 +33,8 @@ class RootKey:
         """Empty if the Secret has no entry for it."""
         self.previous = b""
         """The one before, which an admin who exchanges the key need not write."""
+        self._written_previous = b""
+        """The one before as the Secret last had it."""
 
     async def refresh(self, now: float) -> None:
         """Reads the key if it is time, and replaces it if it has ended.
@@ -53,10 +55,15 @@ class RootKey:
             secret = await self._replace(secret, now)
         data = secret.get("data") or {}
         key = base64.b64decode(data.get(names.SECRET_KEY, ""))
+        written = base64.b64decode(data.get(names.PREVIOUS_KEY, ""))
         if self.value and key != self.value:
-            self.previous = self.value
+            # Another leader may have replaced the key more than once since this one led. An admin
+            # who writes only the key leaves the entry of an earlier exchange, or none.
+            is_news = written not in (b"", self._written_previous)
+            self.previous = written if is_news else self.value
         elif not self.previous:
-            self.previous = base64.b64decode(data.get(names.PREVIOUS_KEY, ""))
+            self.previous = written
+        self._written_previous = written
         self.value = key
 
     async def _get_or_create(self, now: float) -> Json:

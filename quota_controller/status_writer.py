@@ -3,26 +3,30 @@
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus
 from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, condition, version
 from cede.api.policy import ClusterPolicy, PolicyStatus
-from cede.api.reasons import EventReason
+from cede.api.reasons import EventReason, WriteReason
 from cede.kube import events
 from cede.kube.client import Client
-from cede.kube.errors import ApiError, Conflict, Invalid, NotFound
+from cede.kube.errors import ApiError, Conflict, NotFound
 from cede.kube.gather import gather_bounded
 from quota_controller import metrics
 from quota_controller.apply import RevertedEdit
 from quota_controller.desired.conflicts import Problems
-from quota_controller.desired.desired_object import SHARED, ObjectId
+from quota_controller.desired.desired_object import SHARED, ObjectId, display_name
 from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status import policy as policy_conditions
-from quota_controller.status.allocation import allocation_statuses
+from quota_controller.status.allocation import allocation_status
 from quota_controller.status.policy import policy_status, unsynced_policy_status
+from quota_controller.write_problems import write_problem
+
+S = TypeVar("S")
 
 log = logging.getLogger("quota_controller")
 
@@ -34,7 +38,7 @@ class StatusWriter:
     """Writes statuses and events.
 
     It remembers the versions of the statuses it wrote, which the watches may not have shown yet.
-    `has_waiting`: after the last report, a status waits until they have.
+    `has_waiting`: after the last report, a status waits until they have, or for another try.
     """
 
     def __init__(self, client: Client, on_write: Callable[[Kind, Key, Json], None]) -> None:
@@ -56,12 +60,13 @@ class StatusWriter:
         """Every status is as the plan says, and every reverted edit has an event at its owner."""
         self.has_waiting = False
         metrics.show(snapshot, plan)
-        statuses = allocation_statuses(plan, snapshot, write_problems, now)
+        picture = (plan, snapshot, write_problems, now)
+        builders = [(a, partial(allocation_status, a, *picture)) for a in snapshot.allocations]
         await gather_bounded(
-            self._write(ALLOCATIONS, allocation, statuses[allocation.metadata.name], now)
-            for allocation in snapshot.allocations
+            self._write(ALLOCATIONS, allocation, _built(allocation.metadata.name, build), now)
+            for allocation, build in builders
         )
-        status = policy_status(plan, snapshot, write_problems, now)
+        status = _built(names.POLICY_NAME, partial(policy_status, *picture))
         kueue = condition(status.conditions, policy_conditions.KUEUE_CONFIGURED) if status else None
         metrics.KUEUE_CONFIGURED.set(kueue is None or kueue["status"] != "False")
         if snapshot.policy and status:
@@ -78,13 +83,13 @@ class StatusWriter:
         self,
         kind: Kind,
         obj: ComputeAllocation | ClusterPolicy,
-        status: AllocationStatus | PolicyStatus,
+        status: AllocationStatus | PolicyStatus | None,
         now: float,
     ) -> None:
         """Writes a status that differs, and an event if condition Ready has changed."""
         meta = obj.metadata
         written_version = self._written_versions.get((kind, meta.key), 0)
-        if status == obj.status:
+        if status is None or status == obj.status:
             return
         if written_version > int(meta.resourceVersion or 0):
             self.has_waiting = True
@@ -99,10 +104,12 @@ class StatusWriter:
             written = await self.client.apply(kind, meta.key, body, subresource="status")
         except (NotFound, Conflict):
             return
-        except Invalid as error:
-            # a fault of ours, which must not keep the other statuses from being written
-            extra = {"kind": kind.kind, "object": meta.name, "why": error.message}
-            log.error("status refused", extra=extra)
+        except ApiError as error:
+            # it must not keep the other statuses from being written
+            problem = write_problem(f"the status of {display_name(kind, meta.key)}", error)
+            log.error("status not written", extra={"why": problem.message})
+            # one that is refused will be refused again
+            self.has_waiting |= problem.reason == WriteReason.WRITE_FAILED
             return
         self._written_versions[kind, meta.key] = version(written)
         self.on_write(kind, meta.key, written)
@@ -200,6 +207,16 @@ class StatusWriter:
                 now=now,
                 type_="Warning" if warning else "Normal",
             )
+
+
+def _built(name: str, build: Callable[[], S]) -> S | None:
+    """The status of the object of this name; None if it cannot be built."""
+    try:
+        return build()
+    except Exception:
+        # a fault of ours, which must not keep the other statuses from being written
+        log.exception("status not built", extra={"object": name})
+        return None
 
 
 def without_empty_maps(value: Any) -> Any:

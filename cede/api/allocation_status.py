@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from cede.api.crd_schema import Conditions, keyed
+from cede.api.crd_schema import Conditions, StatusText, keyed
 from cede.api.policy import Amounts
 
 
@@ -86,21 +86,15 @@ class AllocationStatus(BaseModel):
         default="", max_length=253, description="Name of the LocalQueue in the team's namespace."
     )
     waiting: int = Field(default=0, description="Number of workloads that wait in the queue.")
-    owns: str = Field(
-        default="", max_length=1024, description="Accelerators that the team owns, such as 8 gpu."
+    owns: StatusText = Field(
+        default="", description="Accelerators that the team owns, such as 8 gpu."
     )
-    used: str = Field(
-        default="", max_length=1024, description="Accelerators that the team's jobs use."
+    used: StatusText = Field(default="", description="Accelerators that the team's jobs use.")
+    lent: StatusText = Field(
+        default="", description="Accelerators of this team that jobs of other teams use."
     )
-    lent: str = Field(
-        default="",
-        max_length=1024,
-        description="Accelerators of this team that jobs of other teams use.",
-    )
-    borrowed: str = Field(
-        default="",
-        max_length=1024,
-        description="Accelerators that the team's jobs use beyond its own quota.",
+    borrowed: StatusText = Field(
+        default="", description="Accelerators that the team's jobs use beyond its own quota."
     )
     budgetUsedHours: dict[str, int] = Field(
         default_factory=dict,

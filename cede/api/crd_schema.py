@@ -1,11 +1,13 @@
 """PURE. What the models of our custom resources use: columns, rules, common types."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
-from cede.api.objects import Json, Kind
+from cede.api.objects import MAX_CONDITION_MESSAGE, Json, Kind
+from cede.api.short_text import cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,14 @@ Quantity = Annotated[
 ]
 """An amount as Kubernetes writes it: `4`, `500m`, `16Gi`. Always a string once it is parsed."""
 
+MAX_STATUS_TEXT = 1024
+StatusText = Annotated[
+    str,
+    AfterValidator(partial(cut, limit=MAX_STATUS_TEXT)),
+    WithJsonSchema({"type": "string", "maxLength": MAX_STATUS_TEXT}),
+]
+"""A text of a status that is composed, for example of names, and cut to what the field may hold."""
+
 _CONDITION: Json = {
     "type": "object",
     "required": ["type", "status", "reason", "message", "lastTransitionTime"],
@@ -95,7 +105,7 @@ _CONDITION: Json = {
         },
         "message": {
             "type": "string",
-            "maxLength": 32768,
+            "maxLength": MAX_CONDITION_MESSAGE,
             "description": "The reason in a sentence, with what to do.",
         },
         "lastTransitionTime": {

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from cede.api.short_text import cut
+
 Json = dict[str, Any]
 Key = tuple[str, str]
 """(namespace, name). The namespace of a cluster-scoped object is empty."""
@@ -105,6 +107,7 @@ class Condition:
 
 
 C = TypeVar("C", Condition, Json)
+MAX_CONDITION_MESSAGE = 32768
 
 
 def condition(conditions: Iterable[C], type_: str) -> C | None:
@@ -145,7 +148,7 @@ def set_condition(
         "type": type_,
         "status": status_text,
         "reason": str(reason),
-        "message": message,
+        "message": cut(message, MAX_CONDITION_MESSAGE),
         "observedGeneration": generation,
         "lastTransitionTime": since or rfc3339(now),
     }

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed, rules
+from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, StatusText, keyed, rules
 from cede.api.instance_type import LABEL_KEY, InstanceType
 from cede.api.objects import POLICIES, Meta
 from cede.api.priority_class import PriorityClass, allowed_classes
@@ -205,9 +205,8 @@ class TypeStatus(BaseModel):
         default_factory=dict,
         description="What healthy nodes offer and no allocation is granted.",
     )
-    message: str = Field(
+    message: StatusText = Field(
         default="",
-        max_length=1024,
         description="What is wrong with the nodes of this type, with the cure. Empty if nothing.",
     )
 

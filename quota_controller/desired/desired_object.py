@@ -40,10 +40,7 @@ class DesiredObject:
 
     @property
     def display_name(self) -> str:
-        """`LocalQueue default in namespace vision`."""
-        namespace, name = self.key
-        suffix = f" in namespace {namespace}" if namespace else ""
-        return f"{self.kind.kind} {name}{suffix}"
+        return display_name(self.kind, self.key)
 
 
 def desired_object(
@@ -65,6 +62,13 @@ def desired_object(
         metadata["namespace"] = namespace
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
     return DesiredObject(kind, key, body, owner)
+
+
+def display_name(kind: Kind, key: Key) -> str:
+    """`LocalQueue default in namespace vision`."""
+    namespace, name = key
+    suffix = f" in namespace {namespace}" if namespace else ""
+    return f"{kind.kind} {name}{suffix}"
 
 
 def owner_of(obj: Json) -> str:

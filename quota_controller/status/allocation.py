@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus, QuotaStatus
+from cede.api.crd_schema import MAX_STATUS_TEXT
 from cede.api.objects import Json
 from cede.api.resources import Quota, quantity
+from cede.api.short_text import listed
 from cede.api.verdict import with_verdict
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
@@ -40,18 +42,19 @@ def allocation_statuses(
     `write_problems` are those of the last writes, by owner.
     """
     return {
-        allocation.metadata.name: _status(allocation, plan, snapshot, write_problems, now)
+        allocation.metadata.name: allocation_status(allocation, plan, snapshot, write_problems, now)
         for allocation in snapshot.allocations
     }
 
 
-def _status(
+def allocation_status(
     allocation: ComputeAllocation,
     plan: Plan,
     snapshot: Snapshot,
     write_problems: Problems,
     now: float,
 ) -> AllocationStatus:
+    """The status of one allocation; `write_problems` as above."""
     name = allocation.metadata.name
     generation = allocation.metadata.generation
     conditions = allocation.status.conditions
@@ -150,7 +153,7 @@ def column_text(quota: Quota, capacities: Mapping[str, Capacity]) -> str:
     """`4 gpu, 7 mig-1g.10gb`: a quota for a column of `kubectl get`.
 
     Only accelerators and partitions are listed; CPU if the types have none. If all amounts are
-    zero, the first resource is listed with 0.
+    zero, the first resource is listed with 0. What does not fit is counted: `and 3 more`.
     """
     resources = {
         name
@@ -161,11 +164,9 @@ def column_text(quota: Quota, capacities: Mapping[str, Capacity]) -> str:
     amounts = dict[str, int]()
     for resource in sorted(resources or {"cpu"}):
         amounts[resource] = sum(quota[type_name, resource] for type_name in capacities)
-    listed = {resource: value for resource, value in amounts.items() if value}
-    if not listed:
-        first = min(amounts)
-        listed = {first: 0}
-    return ", ".join(
+    amounts = {name: value for name, value in amounts.items() if value} or {min(amounts): 0}
+    phrases = [
         f"{quantity(resource, value)} {resource.rsplit('/', 1)[-1]}"
-        for resource, value in listed.items()
-    )
+        for resource, value in amounts.items()
+    ]
+    return listed(phrases, MAX_STATUS_TEXT)

@@ -40,10 +40,11 @@ def ready_verdict(
     """Condition Ready: whether the team's queue admits work as the spec says, and what to do."""
     name = allocation.metadata.name
     queue = _live_queue(allocation, snapshot)
-    if allocation.metadata.deletionTimestamp:
-        return _deletion_verdict(allocation, plan, queue)
+    # also one that keeps a deletion from its end
     if name in write_problems:
         return failed(write_problems[name])
+    if allocation.metadata.deletionTimestamp:
+        return _deletion_verdict(allocation, plan, queue)
     if name in plan.problems:
         return failed(plan.problems[name])
     if queue is None:

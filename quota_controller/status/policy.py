@@ -8,6 +8,7 @@ from cede.api.objects import NAMESPACES, Json
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.reasons import LeaderReason, PolicyReason
 from cede.api.resources import Quota, quantity, total
+from cede.api.short_text import cut
 from cede.api.support import OLDEST_KUEUE, judge, text_of
 from cede.api.unreadable import count_unreadable
 from cede.api.verdict import Verdict, with_verdict
@@ -29,6 +30,8 @@ KUBERNETES_SUPPORTED = "KubernetesSupported"
 _MAX_LISTED_NODES = 3
 # the most that the CRD allows
 _MAX_REMOVED_CLASSES = 64
+# so that two lists of nodes leave room for what to do
+_MAX_NODE_NAME = 64
 
 
 def policy_status(
@@ -245,6 +248,6 @@ def _type_message(capacity: Capacity, owned: Quota, granted: Quota) -> str:
 def _describe_nodes(nodes: Sequence[str]) -> str:
     """`2 healthy nodes (a, b)`, with the first three names."""
     noun = "node" if len(nodes) == 1 else "nodes"
-    listed = ", ".join(nodes[:_MAX_LISTED_NODES])
+    listed = ", ".join(cut(name, _MAX_NODE_NAME) for name in nodes[:_MAX_LISTED_NODES])
     more = ", ..." if len(nodes) > _MAX_LISTED_NODES else ""
     return f"{len(nodes)} healthy {noun} ({listed}{more})"

@@ -1,9 +1,13 @@
 """A quota_controller that somebody took over lowers the pod security of no namespace."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from cede.api import names
 from cede.api.objects import Json
+from quota_controller.apply import TEAM_ANNOTATIONS, TEAM_LABELS
 from tests.builders.requests import QUOTA_CONTROLLER, obj
 from tests.harness.admission import Judge
 from tests.oracle.test_rights import RESERVED
@@ -96,3 +100,66 @@ def test_the_quota_controller_marks_no_namespace_of_somebody_else_as_its_own(
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_namespace_of_the_cluster_never_becomes_a_teams(judge: Judge, name: str) -> None:
     assert judge(namespace(name, **OURS), QUOTA_CONTROLLER, old=namespace(name))
+
+
+FOREIGN = {"a": "b", ENFORCE: "privileged"}
+NOTES = {names.ACCELERATORS: names.GPU, names.CONTROLLERS: "", names.PRIORITY_CLASSES: "high"}
+
+
+def marked(name: str, labels: dict[str, str], annotations: dict[str, str], **more: Any) -> Json:
+    made = namespace(name, **labels)
+    made["spec"] = {"finalizers": ["kubernetes"]}
+    made["metadata"] |= {"annotations": annotations, "finalizers": ["a/b"]} | more
+    return made
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_the_quota_controller_takes_its_marks_from_a_namespace_of_the_cluster(
+    judge: Judge, name: str
+) -> None:
+    """A team had it before it was reserved, or somebody marked it."""
+    old = marked(name, FOREIGN | OURS, NOTES | {"c": "d"} | CREATED_FOR)
+    assert judge(marked(name, FOREIGN, {"c": "d"} | CREATED_FOR), QUOTA_CONTROLLER, old=old) == []
+    without_notes = marked(name, OURS, {})
+    assert judge(marked(name, {}, {}), QUOTA_CONTROLLER, old=without_notes) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "more"),
+    [
+        pytest.param(FOREIGN | OURS | {names.TEAM: "speech"}, NOTES, {}, id="another team"),
+        pytest.param(FOREIGN | {"c": "d"}, NOTES, {}, id="a label added"),
+        pytest.param({ENFORCE: "privileged"}, NOTES, {}, id="a foreign label removed"),
+        pytest.param(FOREIGN | {"a": "c"}, NOTES, {}, id="a foreign label changed"),
+        pytest.param({"a": "b"}, NOTES, {}, id="its pod security removed"),
+        pytest.param(FOREIGN | {ENFORCE: "restricted"}, NOTES, {}, id="its pod security changed"),
+        pytest.param(FOREIGN, NOTES | {"c": "d"}, {}, id="an annotation added"),
+        pytest.param(FOREIGN, NOTES | {names.CONTROLLERS: "x"}, {}, id="an annotation changed"),
+        pytest.param(FOREIGN, NOTES | CREATED_FOR, {}, id="marked as created by Cede"),
+        pytest.param(FOREIGN, NOTES, {"finalizers": []}, id="a finalizer removed"),
+        pytest.param(FOREIGN, NOTES, {"finalizers": ["a/b", "c/d"]}, id="a finalizer added"),
+        pytest.param(
+            FOREIGN,
+            NOTES,
+            {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1"}]},
+            id="an owner, with which it is deleted",
+        ),
+    ],
+)
+def test_the_quota_controller_changes_nothing_else_in_a_namespace_of_the_cluster(
+    judge: Judge, labels: dict[str, str], annotations: dict[str, str], more: Json
+) -> None:
+    """Whoever has its token would move what the cluster needs out of protection."""
+    old = marked("kube-system", FOREIGN | OURS, NOTES)
+    assert judge(marked("kube-system", labels, annotations, **more), QUOTA_CONTROLLER, old=old)
+
+
+def test_a_foreign_annotation_stays_in_a_namespace_of_the_cluster(judge: Judge) -> None:
+    old = marked("monitoring", OURS, NOTES | {"c": "d"})
+    assert judge(marked("monitoring", {}, {}), QUOTA_CONTROLLER, old=old)
+
+
+def test_what_the_quota_controller_takes_away_is_what_the_policy_allows() -> None:
+    policy = Path("deploy/base/rights.yaml").read_text()
+    for marks in (TEAM_LABELS, TEAM_ANNOTATIONS):
+        assert f"|| k in {list(marks)}" in policy

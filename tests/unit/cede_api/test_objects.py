@@ -11,6 +11,7 @@ from cede.api import names
 from cede.api.objects import (
     CLUSTER_QUEUES,
     JOBS,
+    MAX_CONDITION_MESSAGE,
     NODES,
     OURS,
     PODS,
@@ -122,6 +123,13 @@ def test_the_transition_time_changes_only_with_the_status() -> None:
     assert (same["reason"], same["observedGeneration"]) == ("Other", 2)
     (changed,) = set_condition([READY], "Ready", False, "Broken", "no", generation=2, now=500)
     assert (changed["lastTransitionTime"], changed["status"]) == (rfc3339(500), "False")
+
+
+def test_a_message_is_cut_to_what_a_condition_may_hold() -> None:
+    longest = "m" * MAX_CONDITION_MESSAGE
+    for message, written in ((longest, longest), (longest + "m", longest[:-1] + "…")):
+        (entry,) = set_condition([], "Ready", False, "R", message, generation=1, now=1)
+        assert entry["message"] == written
 
 
 def test_other_conditions_stay_as_they_are() -> None:

@@ -167,6 +167,29 @@ async def test_a_key_that_an_admin_exchanges_by_hand_ends_too(world: World) -> N
     assert keys_of_vision(world) == (derived(new),)
 
 
+async def test_a_replica_that_leads_again_keeps_the_key_before_that_another_one_wrote(
+    world: World,
+) -> None:
+    """Another leader has replaced the key twice: the key that this one used last is not the one
+    before. Pods whose files have not been updated yet still use that."""
+    await world.settle()
+    async with started(world.server) as other:
+        await pass_after(other, LIFETIME_S)
+        await pass_after(other, LIFETIME_S)
+        keys = keys_of_vision(other)
+        assert len(keys) == 2
+        world.now = other.now
+    await pass_after(world, REFRESH_S)
+    assert keys_of_vision(world) == keys
+    # an admin changes the entry and leaves the others, which are from before
+    secret = deepcopy(root_secret(world))
+    last = secret["data"]["key"]
+    secret["data"]["key"] = base64.b64encode(b"n" * 64).decode()
+    world.server.put(SECRETS, secret)
+    await pass_after(world, REFRESH_S)
+    assert keys_of_vision(world) == (derived(secret["data"]["key"]), derived(last))
+
+
 async def test_a_lost_secret_is_made_again_with_another_key(world: World) -> None:
     await world.settle()
     keys = keys_of_vision(world)

@@ -2,11 +2,17 @@
 
 from typing import Any
 
+import pytest
+
+from cede.api.allocation import ComputeAllocation
+from cede.api.allocation_status import AllocationStatus
 from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, POLICIES, Key, Kind
 from cede.kueue_settings import config as kueue_config
 from cede.kueue_settings.config import CONFIG_KEY
+from quota_controller import status_writer
 from quota_controller.controller import RETRY_INTERVAL_S
 from quota_controller.metrics import KUEUE_CONFIGURED
+from quota_controller.status.allocation import allocation_status
 from quota_controller.status_writer import without_empty_maps
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -37,6 +43,22 @@ async def test_a_status_that_is_refused_keeps_no_other_from_being_written() -> N
         assert ("PATCH", path) in world.server.writes()
         assert "status" not in existing(world.server, ALLOCATIONS, ("", "research"))
         assert world.status("vision")["conditions"]
+        assert world.policy_status()["conditions"]
+
+
+async def test_a_status_that_cannot_be_built_keeps_no_other_from_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build(allocation: ComputeAllocation, *picture: Any) -> AllocationStatus:
+        if allocation.metadata.name == "research":
+            raise ValueError("a fault of ours")
+        return allocation_status(allocation, *picture)
+
+    monkeypatch.setattr(status_writer, "allocation_status", build)
+    async with filled() as world:
+        await world.settle()
+        assert "status" not in existing(world.server, ALLOCATIONS, ("", "research"))
+        assert world.ready("vision")["status"] == "True"
         assert world.policy_status()["conditions"]
 
 

@@ -1,6 +1,10 @@
 """The status of an allocation: its figures, and that it only changes when there is news."""
 
+import re
+from dataclasses import replace
+
 from cede.api.allocation_status import AllocationStatus
+from cede.api.crd_schema import MAX_STATUS_TEXT
 from cede.api.instance_type import InstanceType
 from cede.api.objects import Json, condition
 from cede.api.reasons import AdmitsReason, WriteReason
@@ -8,8 +12,13 @@ from cede.api.resources import Quota
 from quota_controller.desired.capacity import capacities
 from quota_controller.desired.conflicts import Problem
 from quota_controller.desired.plan import make_plan
-from quota_controller.status.allocation import ADMITS, allocation_statuses, column_text
-from tests.builders.quotas import allocation, as_live, node, reservation, snapshot
+from quota_controller.status.allocation import (
+    ADMITS,
+    allocation_status,
+    allocation_statuses,
+    column_text,
+)
+from tests.builders.quotas import allocation, as_live, node, policy, reservation, snapshot
 
 NOW = 1_800_000_000.0
 ACTIVE = {"conditions": [{"type": "Active", "status": "True", "reason": "Ready", "message": ""}]}
@@ -33,6 +42,21 @@ def test_columns_list_partitions_if_a_type_has_no_whole_accelerators() -> None:
     type_ = InstanceType(name="p5", partitions={partition: 56}, cpu="96", memory="960Gi")
     quota = Quota({("p5", partition): 7, ("p5", "cpu"): 12_000})
     assert column_text(quota, capacities([type_], [])) == "7 mig-1g.10gb"
+
+
+def partitions_of(i: int) -> dict[str, int]:
+    return {f"a.b/{'n' * 40}-{letter}-{i}": 7 for letter in "abcdefgh"}
+
+
+def test_a_text_that_does_not_fit_its_field_says_so() -> None:
+    """The most types and partitions that the API server accepts, with long names."""
+    types = [{"name": f"t{i}", "partitions": partitions_of(i)} for i in range(15)]
+    quotas = [{"instanceType": type_["name"], "count": 1} for type_ in types]
+    cluster = snapshot([allocation(quotas=quotas)], cluster_policy=policy(instanceTypes=types))
+    cluster = replace(cluster, live=as_live(make_plan(cluster), vision=ACTIVE))
+    status = allocation_status(cluster.allocations[0], make_plan(cluster), cluster, {}, NOW)
+    assert len(status.owns) <= MAX_STATUS_TEXT
+    assert re.search(r" and \d+ more$", status.owns)
 
 
 def test_another_teams_admission_changes_nothing_while_no_work_waits() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from cede.api.crd_schema import MAX_STATUS_TEXT
 from cede.api.objects import NAMESPACES, Json, condition
 from cede.api.policy import PolicyStatus
 from cede.api.reasons import PolicyReason, Reason, WriteReason
@@ -103,6 +104,20 @@ def test_degraded_nodes_are_listed() -> None:
     nodes = [node(name, gpus=8 if name == "a" else 7) for name in "abcde"]
     [type_status] = status_of(snapshot(nodes=nodes)).instanceTypes
     assert "4 healthy nodes (b, c, d, ...) with fewer accelerators" in type_status.message
+
+
+def test_long_names_of_nodes_leave_room_for_what_to_do() -> None:
+    partition = "nvidia.com/mig-1g.10gb"
+    types = [{"name": "p5", "accelerators": 8, "partitions": {partition: 56}}]
+    fewer = [node(f"{letter * 250}-a", gpus=3) for letter in "abcd"]
+    other = [node(f"{letter * 250}-b", gpus=0, partitions={partition: 56}) for letter in "abcd"]
+    nodes = [node("a"), node("b"), *[node(f"c{i}") for i in range(4)], *fewer, *other]
+    team = allocation(quotas=[{"instanceType": "p5", "count": 50}])
+    cluster = snapshot([team], cluster_policy=policy(instanceTypes=types), nodes=nodes)
+    [type_status] = status_of(cluster).instanceTypes
+    assert len(type_status.message) <= MAX_STATUS_TEXT
+    assert f"4 healthy nodes ({'a' * 63}…, " in type_status.message
+    assert type_status.message.endswith("give such nodes a type of their own by nodeLabels")
 
 
 @pytest.mark.parametrize(
