@@ -124,7 +124,15 @@ def _checked(field: _Field, value: object, max_text: int) -> Any:
     if not _fits(kind, value, field.any_number, max_text):
         expected = _EXPECTED[kind].format(max_text=max_text)
         raise ValueError(f"{field.name} is {_shown(value)}: it must be {expected}")
-    return value
+    return _as_float(field.name, value) if kind is float else value
+
+
+def _as_float(name: str, value: Any) -> float:
+    """JSON writes a float without a fraction as a whole number, of any size."""
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is {_shown(value)}: it must be a number below 1e308") from error
 
 
 def _fits(kind: Any, value: object, any_number: bool, max_text: int) -> bool:

@@ -1,12 +1,17 @@
-"""Limits the calls to runtimes that run at once, and shares them between namespaces."""
+"""Limits the calls to runtimes that run at once: of all jobs, shared between namespaces, and the
+requests of each job."""
 
 import asyncio
-from collections import Counter, deque
+import time
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 MAX_CALLS = 200
 """At once. A call that waits for its turn does not time out."""
+REPEAT_REQUEST_S = 1.0
+"""The same request is not sent again within this time."""
 
 
 class Turns:
@@ -55,3 +60,35 @@ class Turns:
                 turn.set_result(None)
                 self._free -= 1
                 self._taken[namespace] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    what: object
+    # by the monotonic clock
+    sent: float
+    call: asyncio.Task[object]
+
+
+class Requests:
+    """The last request of each kind to each job. One of a kind is under way at a time."""
+
+    def __init__(self) -> None:
+        # by Job uid, then by path
+        self._last = defaultdict[str, dict[str, _Request]](dict)
+
+    def is_repeated(self, uid: str, path: str, what: object) -> bool:
+        """Whether the same has just been requested, or has no answer yet."""
+        last = self._last[uid].get(path)
+        if last is None or last.what != what:
+            return False
+        return not last.call.done() or time.monotonic() - last.sent < REPEAT_REQUEST_S
+
+    def note(self, uid: str, path: str, what: object, call: asyncio.Task[object]) -> None:
+        """This call takes the place of the one before, which ends."""
+        if last := self._last[uid].get(path):
+            last.call.cancel()
+        self._last[uid][path] = _Request(what, time.monotonic(), call)
+
+    def forget(self, uid: str) -> None:
+        self._last.pop(uid, None)

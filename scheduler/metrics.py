@@ -24,6 +24,8 @@ from scheduler.cession.target_progress import find_job
 from scheduler.cession.unsaved_work import unsaved_seconds
 from scheduler.snapshot.snapshot import Snapshot
 
+MAX_STEPS = 10_000_000
+"""Of one target at most: a job reports any step, and a counter of all jobs must stay exact."""
 SECONDS_OF_WAITING = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 SECONDS_OF_COMPUTING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -59,10 +61,12 @@ TARGETS = Counter(
     ["queue", "how", "ceded"],
 )
 LOST_STEPS = Counter(
-    "cede_lost_steps_total", "Unsaved steps of jobs that were stopped, as their Cessions record."
+    "cede_lost_steps_total",
+    "Unsaved steps of jobs that were stopped, as their Cessions record; up to 10,000,000 each.",
 )
 KEPT_STEPS = Counter(
-    "cede_kept_steps_total", "Unsaved steps of targets that ceded: a kill would have lost them."
+    "cede_kept_steps_total",
+    "Unsaved steps of targets that ceded, which a kill would have lost; up to 10,000,000 each.",
 )
 LOST_SECONDS = Counter(
     "cede_lost_accelerator_seconds_total",
@@ -207,11 +211,11 @@ class CessionMetrics:
 def _count_work(status: TargetStatus, at_stake: _AtStake | None) -> None:
     """What the target has lost; or what it has not, although a kill would have lost it."""
     if status.lost_steps:
-        LOST_STEPS.inc(status.lost_steps)
+        LOST_STEPS.inc(min(status.lost_steps, MAX_STEPS))
         for resource, seconds in _by_resource(status.lost_seconds or {}).items():
             LOST_SECONDS.labels(resource).inc(seconds)
     elif status.cededTime and at_stake:
-        KEPT_STEPS.inc(at_stake.steps)
+        KEPT_STEPS.inc(min(at_stake.steps, MAX_STEPS))
         for resource, seconds in at_stake.accelerator_seconds.items():
             KEPT_SECONDS.labels(resource).inc(seconds)
 

@@ -14,6 +14,7 @@ from cede.api.job_progress import MAX_JOBS, MAX_REASON, NOTHING, JobProgress, Pr
 from cede.api.objects import Key
 from cede.api.short_text import cut
 from elastic_runtime.contract import Status
+from scheduler.faults import Faults
 from scheduler.snapshot.observations import Observed
 
 ROUND_S = 5.0
@@ -55,14 +56,15 @@ class Written:
 
 
 def notes(
-    reports: Iterable[Report], before: Mapping[str, Progress], now: float
+    reports: Iterable[Report], before: Mapping[str, Progress], now: float, faults: Faults
 ) -> dict[str, Progress]:
-    """By namespace, as it should be noted now. `before`: what this returned last."""
+    """By namespace, as it should be noted now. `before`: what this returned last. A job whose
+    report cannot be noted becomes a fault, and keeps what was noted last."""
     jobs = defaultdict[str, dict[str, JobProgress]](dict)
     for report in reports:
         namespace = report.job[0]
-        known = before.get(namespace, NOTHING).jobs.get(report.uid)
-        progress = progress_of(report, known or JobProgress(), now)
+        known = before.get(namespace, NOTHING).jobs.get(report.uid, JobProgress())
+        progress = faults.attempt("/".join(report.job), known, progress_of, report, known, now)
         if progress != JobProgress():
             jobs[namespace][report.uid] = progress
     return {namespace: _bounded(of_namespace) for namespace, of_namespace in jobs.items()}

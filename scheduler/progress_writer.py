@@ -3,7 +3,7 @@ page."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from cede.api import job_progress, names
@@ -12,6 +12,7 @@ from cede.api.objects import CONFIG_MAPS, Json
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, Invalid, NotFound, TooManyRequests, Unreachable
 from cede.kube.threads import run_in_thread
+from scheduler.faults import Fault, Faults
 from scheduler.leader_clock import LeaderClock
 from scheduler.progress_notes import RETRY_S, ROUND_S, Report, Written, due, notes
 
@@ -35,6 +36,8 @@ class ProgressWriter:
         self._not_before = 0.0
         # the last refusal, so that a lasting one is logged once; by namespace, ALL for the server
         self._refusals = dict[str, str]()
+        # of the last round
+        self._faults: Sequence[Fault] = ()
 
     async def run(self) -> None:
         """Runs until it is cancelled. Nothing depends on it, so no failure ends it."""
@@ -75,7 +78,9 @@ class ProgressWriter:
 
     async def _write(self, written: dict[str, Written], now: float) -> None:
         reports, before = list(self._look()), self._notes
-        self._notes = await run_in_thread(lambda: notes(reports, before, now))
+        faults = Faults()
+        self._notes = await run_in_thread(lambda: notes(reports, before, now, faults))
+        self._report_faults(faults.all)
         for namespace in due(self._notes, written, now):
             if not self._clock.leads:
                 return
@@ -114,6 +119,13 @@ class ProgressWriter:
             with suppress(NotFound):
                 await self._client.delete(CONFIG_MAPS, key)
             await self._client.apply(CONFIG_MAPS, key, body)
+
+    def _report_faults(self, faults: Sequence[Fault]) -> None:
+        for fault in faults:
+            if fault not in self._faults:
+                facts = {"job": fault.subject, "reason": fault.reason}
+                log.error("progress of a job not noted", extra=facts)
+        self._faults = faults
 
     def _report(self, place: str, error: ApiError) -> None:
         if self._refusals.get(place) != str(error):

@@ -8,14 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
 from cede.api.objects import Key
 from cede.api.surplus import Base
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
 from scheduler import surplus
-from scheduler.call_turns import MAX_CALLS, Turns
+from scheduler.call_turns import MAX_CALLS, Requests, Turns
 from scheduler.pod_order import NO_TRIES, Tries, in_order, note
 from scheduler.poll_pauses import poll_pause_s
 from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
@@ -29,14 +27,15 @@ from scheduler.snapshot.observations import (
     note_save,
     observe,
 )
+from scheduler.status_changes import Changes
+from scheduler.status_changes import note as note_status
 
 log = logging.getLogger("scheduler.runtime_client")
 STATUS_LIFETIME_S = 10.0
 """A status older than this does not count."""
-REPEAT_REQUEST_S = 1.0
-"""The same request is not sent again within this time."""
 MAX_TRIES = 3
 NOBODY = "none of its pods answers"
+NO_KEY = "the scheduler has no key to sign with"
 CALL_TIMEOUT_S = 4.0
 """Of one call: so many pods of the job at most are asked, and for so long together."""
 
@@ -86,22 +85,18 @@ class RuntimeClient:
         self._statuses: dict[str, tuple[float, Status]] = {}
         # by Job uid: what we saw of it since we follow it
         self._observations: dict[str, Observed] = {}
+        # by Job uid: which of its statuses have woken the scheduler
+        self._changes: dict[str, Changes] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._polls: dict[str, asyncio.Task[None]] = {}
         # by Job uid: set when the next poll should not wait
         self._hurry: dict[str, asyncio.Event] = {}
-        # by Job uid: when the last request was sent, and the request
-        self._requests: dict[str, tuple[float, SizeRequest]] = {}
+        self._requests = Requests()
         # by Job uid: which of its pods answered
         self._tries: dict[str, Tries] = {}
-        # by Job uid: when the last request for a save was sent, and which
-        self._saves: dict[str, tuple[float, str]] = {}
         self._calls: set[asyncio.Task[object]] = set()
-        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "RuntimeClient":
-        unlimited = aiohttp.TCPConnector(limit=0)
-        self._session = aiohttp.ClientSession(connector=unlimited, trust_env=False)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -109,8 +104,6 @@ class RuntimeClient:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._session:
-            await self._session.close()
 
     def statuses(self) -> Mapping[str, Status]:
         """By Job uid: the statuses that are younger than STATUS_LIFETIME_S."""
@@ -139,8 +132,8 @@ class RuntimeClient:
             self._polls.pop(uid).cancel()
             self._hurry.pop(uid)
             self._statuses.pop(uid, None)
-            self._requests.pop(uid, None)
-            self._saves.pop(uid, None)
+            self._changes.pop(uid, None)
+            self._requests.forget(uid)
         for uid in self._tries.keys() - self._endpoints.keys():
             del self._tries[uid]
         for uid, endpoint in self._endpoints.items():
@@ -154,28 +147,24 @@ class RuntimeClient:
 
     def request_size(self, endpoint: Endpoint, request: SizeRequest) -> None:
         """Send the request beside the caller. The answer becomes the runtime's status. A repetition
-        within REPEAT_REQUEST_S is dropped."""
-        now = time.monotonic()
-        sent, last = self._requests.get(endpoint.uid, (0.0, None))
-        is_same = last and (last.size, last.cession) == (request.size, request.cession)
-        if is_same and now - sent < REPEAT_REQUEST_S:
+        within REPEAT_REQUEST_S, or before the answer, is dropped."""
+        what = (request.size, request.cession)
+        if self._requests.is_repeated(endpoint.uid, contract.SIZE_PATH, what):
             return
-        self._requests[endpoint.uid] = (now, request)
         known = self._observations.get(endpoint.uid)
         self._observations[endpoint.uid] = note_request(
             known, request.cession, request.size, time.time()
         )
         body = contract.encode(surplus.to_runtime(request, endpoint.base))
-        self._start(self._call(endpoint, "PUT", contract.SIZE_PATH, body))
+        call = self._call(endpoint, "PUT", contract.SIZE_PATH, body)
+        self._requests.note(endpoint.uid, contract.SIZE_PATH, what, self._start(call))
 
     def request_save(self, endpoint: Endpoint, attempt: str) -> None:
-        """Send the request beside the caller. A repetition within REPEAT_REQUEST_S is dropped."""
-        now = time.monotonic()
-        sent, last = self._saves.get(endpoint.uid, (0.0, ""))
-        if attempt == last and now - sent < REPEAT_REQUEST_S:
-            return
-        self._saves[endpoint.uid] = (now, attempt)
-        self._start(self._save(endpoint, attempt))
+        """Send the request beside the caller. A repetition as of `request_size` is dropped."""
+        path = contract.CHECKPOINT_PATH
+        if not self._requests.is_repeated(endpoint.uid, path, attempt):
+            save = self._start(self._save(endpoint, attempt))
+            self._requests.note(endpoint.uid, path, attempt, save)
 
     def report_finish(self, endpoint: Endpoint) -> None:
         """Send it to each pod beside the caller. The answers change nothing here."""
@@ -187,17 +176,18 @@ class RuntimeClient:
     async def _report_finish(self, endpoint: Endpoint, address: str) -> None:
         call = self._signed(endpoint, "POST", contract.FINISHED_PATH)
         async with self._turns.take(endpoint.job[0]):
-            if self._session and call:
-                await send(self._session, address, self._port, call)
+            if call:
+                await send(address, self._port, call)
 
     async def _save(self, endpoint: Endpoint, attempt: str) -> None:
         refusal = await self._call(endpoint, "POST", contract.CHECKPOINT_PATH)
         known = self._observations.get(endpoint.uid)
         self._observations[endpoint.uid] = note_save(known, attempt, refusal)
 
-    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         self._calls.add(call := asyncio.create_task(work))
         call.add_done_callback(self._calls.discard)
+        return call
 
     async def poll_all(self, timeout_s: float = 60.0) -> None:
         """Poll every followed runtime once; afterwards each has answered or failed to, or the time
@@ -209,8 +199,7 @@ class RuntimeClient:
                 )
 
     async def _get_status(self, endpoint: Endpoint) -> bool:
-        async with self._turns.take(endpoint.job[0]):
-            return not await self._call(endpoint, "GET", contract.STATUS_PATH)
+        return not await self._call(endpoint, "GET", contract.STATUS_PATH)
 
     async def _poll(self, uid: str) -> None:
         clock = asyncio.get_running_loop().time
@@ -235,19 +224,21 @@ class RuntimeClient:
     async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> str:
         """Keep the status that the job answers with. Returns why there is none; empty if there is.
 
-        A pod that does not answer, that knows no coordinator or that does not accept our signature
-        is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers
-        keeps its old status until that expires.
+        It takes a turn. A pod that does not answer, that knows no coordinator or that does not
+        accept our signature is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job
+        of which none answers keeps its old status until that expires.
         """
-        call = self._signed(endpoint, method, path, body)
-        if call is None or self._session is None:
-            return "the scheduler has no key to sign with"
+        async with self._turns.take(endpoint.job[0]):
+            call = self._signed(endpoint, method, path, body)
+            return await self._ask(endpoint, call) if call else NO_KEY
+
+    async def _ask(self, endpoint: Endpoint, call: Call) -> str:
         tries = self._tries.get(endpoint.uid, NO_TRIES)
         doubt, is_leaderless = "", False
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 for address in in_order(endpoint.addresses, tries)[:MAX_TRIES]:
-                    answer = await send(self._session, address, self._port, call)
+                    answer = await send(address, self._port, call)
                     self._note(endpoint, address, answer)
                     match answer:
                         case Status():
@@ -287,13 +278,9 @@ class RuntimeClient:
                 log.warning("runtime refused", extra=facts | {"status": status, "body": message})
 
     def _keep(self, uid: str, status: Status) -> None:
-        before = self._statuses.get(uid)
-        self._statuses[uid] = (time.monotonic(), status)
+        now = time.monotonic()
+        self._statuses[uid] = (now, status)
         self._observations[uid] = observe(self._observations.get(uid), status, time.time())
-        if before is None or _what_matters(before[1]) != _what_matters(status):
+        self._changes[uid], wakes = note_status(self._changes.get(uid, Changes()), status, now)
+        if wakes:
             self._changed()
-
-
-def _what_matters(status: Status) -> tuple[object, ...]:
-    """What a plan depends on; the number of the step is not part of it."""
-    return status.state, status.size, status.wanted, status.cession, status.parked

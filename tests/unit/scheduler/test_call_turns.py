@@ -1,10 +1,13 @@
 """Calls to runtimes take turns, so that a namespace whose pods do not answer delays no other."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 import pytest
 from aiohttp import web
 
+from elastic_runtime import contract
+from elastic_runtime.contract import SizeRequest
 from scheduler.call_turns import Turns
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from tests.fakes.runtime import ROOT_KEY, Runtime, answering, loopback_address
@@ -85,8 +88,19 @@ async def test_a_call_that_is_cancelled_keeps_no_turn(is_granted: bool) -> None:
     assert calls.began[-1] == "a-4"
 
 
+def request_sizes(runtimes: RuntimeClient, jobs: Iterable[Endpoint]) -> None:
+    for job in jobs:
+        runtimes.request_size(job, SizeRequest(4, "c-1"))
+
+
+def request_saves(runtimes: RuntimeClient, jobs: Iterable[Endpoint]) -> None:
+    for job in jobs:
+        runtimes.request_save(job, "r, attempt 1")
+
+
+@pytest.mark.parametrize("ask", [RuntimeClient.follow, request_sizes, request_saves])
 async def test_a_team_with_very_many_mute_jobs_keeps_no_other_team_waiting(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[RuntimeClient, Iterable[Endpoint]], None]
 ) -> None:
     """The runtime of the other team is asked in the first turn that ends."""
     monkeypatch.setattr("scheduler.runtime_client.MAX_CALLS", FEW)
@@ -105,9 +119,43 @@ async def test_a_team_with_very_many_mute_jobs_keeps_no_other_team_waiting(
         Runtime(ADDRESS, "research", "u", 8),
         RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
-        runtimes.follow([*mute, Endpoint(("research", "gpt"), "u", (ADDRESS,))])
+        ask(runtimes, mute)
         await until(lambda: asked == FEW)
+        followed = mute if ask is RuntimeClient.follow else []
+        runtimes.follow([*followed, Endpoint(("research", "gpt"), "u", (ADDRESS,))])
+        await let_all_run()
         assert not runtimes.statuses()
         gives_up.release()
         await until(runtimes.statuses)
         assert asked <= FEW + 1
+
+
+async def test_a_job_that_does_not_answer_has_one_request_of_each_kind_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same request is not sent again, and another one takes its place at once."""
+    monkeypatch.setattr("scheduler.call_turns.REPEAT_REQUEST_S", 0.0)
+    begun, ended = list[str](), list[str]()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        name = (await reader.readline()).decode()
+        begun.append(name)
+        await reader.read()
+        ended.append(name)
+        writer.close()
+
+    job = Endpoint(("mute", "j"), "m", (MUTE_ADDRESS,))
+    async with (
+        await asyncio.start_server(never_answer, MUTE_ADDRESS, contract.PORT),
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
+    ):
+        for _ in range(5):
+            request_sizes(runtimes, [job])
+            request_saves(runtimes, [job])
+            await let_all_run()
+        await until(lambda: len(begun) == 2)
+        assert not ended
+        runtimes.request_size(job, SizeRequest(6, "c-1"))
+        await until(lambda: len(begun) == 3)
+        await until(lambda: len(ended) == 1)
+        assert ended == [f"PUT {contract.SIZE_PATH} HTTP/1.1\r\n"]

@@ -1,5 +1,8 @@
 """A whole Cession over real HTTP."""
 
+import asyncio
+import pkgutil
+import threading
 from typing import Any
 
 import pytest
@@ -54,6 +57,27 @@ async def test_record_then_reservation_then_request_then_resize(server: ApiServe
     resized = order.index("PATCH jobs")
     assert created < reserved < resized
     assert [requested for requested, _ in runtime.requests].count(4) == 1
+
+
+@pytest.mark.parametrize("part", ["scheduler.controller.plan", "scheduler.snapshot.snapshot.take"])
+async def test_the_event_loop_runs_while_a_pass_is_computed(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """It renews the Lease and reads the answers of jobs. Here the computation waits for it."""
+    loop, original = asyncio.get_running_loop(), pkgutil.resolve_name(part)
+    has_run = list[bool]()
+
+    def compute(*arguments: Any) -> Any:
+        runs = threading.Event()
+        loop.call_soon_threadsafe(runs.set)
+        has_run.append(runs.wait(10))
+        return original(*arguments)
+
+    monkeypatch.setattr(part, compute)
+    teams = TwoTeams(server)
+    async with leading(server):
+        await teams.until(lambda: bool(has_run), "a pass")
+    assert all(has_run)
 
 
 # --- what can go wrong ----------------------------------------------------------------------------

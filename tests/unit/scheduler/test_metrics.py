@@ -12,7 +12,8 @@ from cede.api.cession import ENDED, Cession
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionReason
 from elastic_runtime.contract import Status
-from scheduler.metrics import CessionMetrics
+from elastic_runtime.json_codec import MAX_NUMBER
+from scheduler.metrics import MAX_STEPS, CessionMetrics
 from scheduler.snapshot.observations import Observed
 from tests.builders.guards import ADMITTED, KEEPS
 from tests.builders.scheduler import (
@@ -146,6 +147,16 @@ def test_of_a_job_whose_loss_nobody_knows_only_the_stop_counts() -> None:
     stops = value("cede_targets_total", queue="research", how="Stop", ceded="false")
     note(cession(how="Stop"), UNKNOWN, runtime=None)
     assert (lost(), stops()) == (0, 1)
+
+
+def test_a_job_that_reports_any_step_leaves_the_counters_of_steps_exact() -> None:
+    lost, kept = value("cede_lost_steps_total"), value("cede_kept_steps_total")
+    far = runtime_status(step=MAX_NUMBER)
+    note(ASKED, CEDED, RELEASED, COMPLETED, runtime=far)
+    loss = {**LOSS, "step": MAX_NUMBER}
+    stopped = cession("Released", how="Stop", targets=[target(loss, releasedTime=4, stopped=True)])
+    note(cession(how="Stop"), stopped, runtime=far)
+    assert (lost(), kept()) == (MAX_STEPS, MAX_STEPS)
 
 
 def test_targets_are_counted_by_the_team_that_gave() -> None:

@@ -1,11 +1,16 @@
 """What is noted of how far jobs are, and when it is written."""
 
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cede.api.job_progress import MAX_JOBS, MAX_REASON, JobProgress, Progress
-from elastic_runtime.contract import State, Status
+from elastic_runtime.contract import State, Status, decode_status
+from scheduler.faults import Faults
 from scheduler.progress_notes import (
     CONFIRM_S,
     MAX_WRITES,
@@ -40,6 +45,15 @@ def written(progress: Progress, after_s: float) -> dict[str, Written]:
     return {"research": Written(progress, NOW - after_s)}
 
 
+def noted_of(
+    reports: Iterable[Report], before: Mapping[str, Progress], now: float
+) -> dict[str, Progress]:
+    faults = Faults()
+    result = notes(reports, before, now, faults)
+    assert not faults.all
+    return result
+
+
 # --- of one job -----------------------------------------------------------------------------------
 def test_of_a_job_that_answers_its_step_its_loss_and_its_newest_save_are_noted() -> None:
     assert progress_of(report(status()), NOTHING_KNOWN, NOW) == JobProgress(
@@ -64,6 +78,20 @@ def test_a_new_leader_keeps_the_time_of_a_save_that_it_did_not_see() -> None:
 def test_a_loss_that_is_no_number_is_not_noted(loss: float | None) -> None:
     """The script of `--restart` or `--signal` reports none."""
     assert progress_of(report(status(loss=loss)), NOTHING_KNOWN, NOW).loss is None
+
+
+@given(st.integers(-(10**400), 10**400) | st.floats())
+@example(10**309)
+@example(-(10**400))
+def test_whatever_loss_a_job_sends_its_step_is_noted_or_its_answer_does_not_count(
+    loss: float,
+) -> None:
+    body = json.dumps({"step": 5, "loss": loss}).encode()
+    try:
+        answer = decode_status(body)
+    except ValueError:
+        return
+    assert progress_of(report(answer), NOTHING_KNOWN, NOW).step == 5
 
 
 def test_a_reason_of_a_job_is_short_and_commands_no_terminal() -> None:
@@ -98,17 +126,17 @@ def test_a_job_whose_pods_have_not_started_is_not_silent() -> None:
 
 # --- of a namespace -------------------------------------------------------------------------------
 def test_a_job_that_is_gone_is_not_noted_any_more() -> None:
-    before = notes([report(status(), uid="a"), report(status(), uid="b")], {}, NOW)
+    before = noted_of([report(status(), uid="a"), report(status(), uid="b")], {}, NOW)
     assert before["research"].jobs.keys() == {"a", "b"}
-    assert notes([report(status(), uid="b")], before, NOW)["research"].jobs.keys() == {"b"}
-    assert notes([], before, NOW) == {}
+    assert noted_of([report(status(), uid="b")], before, NOW)["research"].jobs.keys() == {"b"}
+    assert noted_of([], before, NOW) == {}
 
 
 def test_of_too_many_jobs_those_that_answered_last_are_noted_and_the_others_counted() -> None:
     starting = replace(report(status(), uid="old"), status=None, has_pods=False)
     known = {"research": Progress({"old": JobProgress(answered=int(NOW - 900), step=3)})}
     reports = [report(status(), uid=f"{number:05}") for number in range(MAX_JOBS)]
-    noted = notes([starting, *reports], known, NOW)["research"]
+    noted = noted_of([starting, *reports], known, NOW)["research"]
     assert (len(noted.jobs), noted.left_out) == (MAX_JOBS, 1)
     assert "old" not in noted.jobs
 
@@ -117,11 +145,22 @@ def test_of_too_many_jobs_the_silent_ones_are_noted_first_and_since_when() -> No
     """One that left the note would never be known to be silent."""
     known = {"research": Progress({"old": JobProgress(answered=int(NOW - 900), step=3)})}
     reports = [report(status(), uid=f"{number:05}") for number in range(MAX_JOBS)]
-    first = notes([report(None, uid="old"), *reports], known, NOW)
-    noted = notes([report(None, uid="old"), *reports], first, NOW + SILENT_S)["research"]
+    first = noted_of([report(None, uid="old"), *reports], known, NOW)
+    noted = noted_of([report(None, uid="old"), *reports], first, NOW + SILENT_S)["research"]
     assert (len(noted.jobs), noted.left_out) == (MAX_JOBS, 1)
     silent = noted.jobs["old"]
     assert (silent.step, silent.silent_since, silent.silence) == (3, int(NOW), NOBODY)
+
+
+def test_a_report_that_cannot_be_noted_costs_only_its_own_line() -> None:
+    no_float = status(loss=10**400)
+    before = {"research": Progress({"bad": JobProgress(answered=5, step=3)})}
+    faults = Faults()
+    reports = [report(no_float, uid="bad"), report(status(), uid="good")]
+    jobs = notes(reports, before, NOW, faults)["research"].jobs
+    assert (jobs["bad"].step, jobs["good"].step) == (3, 1200)
+    [fault] = faults.all
+    assert fault.subject == "research/bad"
 
 
 # --- when -----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The notes of how far jobs are, written over real HTTP."""
 
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -83,6 +84,22 @@ async def test_the_config_map_goes_with_the_last_job(server: ApiServer) -> None:
         assert server.objects(CONFIG_MAPS) == []
         await lead.round(writer, MIN_INTERVAL_S)
     assert [method for method, _ in server.writes()] == ["PATCH", "DELETE"]
+
+
+async def test_a_report_that_cannot_be_noted_keeps_no_other_team_waiting_and_is_logged_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    lead = Lead()
+    no_float = Status(step=5, loss=10**400)
+    lead.reports = [replace(report("vision", 5), status=no_float), report("research", 5)]
+    async with server.client() as client:
+        writer = ProgressWriter(client, lead.clock, lambda: lead.reports)
+        await lead.round(writer)
+        await lead.round(writer, MIN_INTERVAL_S)
+    assert noted(server) == Progress({"uid-research": JobProgress(answered=int(NOW), step=5)})
+    assert noted(server, "vision") is None
+    [record] = caplog.records
+    assert vars(record)["job"] == "vision/gpt"
 
 
 async def test_a_config_map_that_a_member_made_immutable_is_written_anew(

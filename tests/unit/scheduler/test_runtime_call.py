@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -18,7 +20,7 @@ from scheduler.runtime_call import (
     Call,
     Refusal,
     Silence,
-    runtime_url,
+    host,
     send,
 )
 from tests.fakes.agents import always
@@ -28,13 +30,13 @@ from tests.harness.late_cancellation import cancelled_when_late
 
 ADDRESS = loopback_address(1)
 KEY = contract.derive_key(ROOT_KEY, "research")
+# of one write of a pod that sends without end
+UNIT_BYTES = 64 << 10
 TRAINING = Status(state=State.TRAINING, size=8)
 
 
 async def ask() -> Answer:
-    async with aiohttp.ClientSession() as session:
-        call = Call((KEY,), "u", "GET", contract.STATUS_PATH)
-        return await send(session, ADDRESS, contract.PORT, call)
+    return await send(ADDRESS, contract.PORT, Call((KEY,), "u", "GET", contract.STATUS_PATH))
 
 
 async def answer_of(status: int, body: bytes, key: bytes = KEY) -> Answer:
@@ -43,6 +45,32 @@ async def answer_of(status: int, body: bytes, key: bytes = KEY) -> Answer:
 
     async with answering(ADDRESS, answer):
         return await ask()
+
+
+class FloodingPod:
+    """Answers a request with `part`, again and again until the connection ends."""
+
+    def __init__(self, part: bytes) -> None:
+        self._parts = part * (UNIT_BYTES // len(part))
+        # what the connection took, also into the buffers of the system
+        self.sent_bytes = 0
+
+    async def answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(0)
+        with suppress(OSError):
+            while not writer.is_closing():
+                writer.write(self._parts)
+                await writer.drain()
+                self.sent_bytes += len(self._parts)
+
+
+@asynccontextmanager
+async def flooding(part: bytes) -> AsyncIterator[FloodingPod]:
+    pod = FloodingPod(part)
+    listener = socket.create_server((ADDRESS, contract.PORT))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIT_BYTES)
+    async with await asyncio.start_server(pod.answer, sock=listener):
+        yield pod
 
 
 async def test_the_answer_is_a_status() -> None:
@@ -99,11 +127,45 @@ async def test_an_answer_is_read_to_its_end_within_the_limit(
 
 
 @pytest.mark.parametrize(
-    ("address", "url"),
-    [("10.0.0.1", "http://10.0.0.1:80/v1"), ("fd00::1", "http://[fd00::1]:80/v1")],
+    ("part", "reason"),
+    [
+        pytest.param(b"HTTP/1.1 102 P\r\n\r\n", "102 is an interim answer", id="interim answers"),
+        pytest.param(
+            b"HTTP/1.1 200\r\n\r\n", "its Content-Length is missing", id="surplus answers"
+        ),
+        pytest.param(b"a: b\r\n", "Separator is not found, and chunk exceed", id="headers"),
+        pytest.param(b"x", "Separator is not found, and chunk exceed", id="no line"),
+    ],
 )
-def test_an_ipv6_address_stands_in_brackets(address: str, url: str) -> None:
-    assert runtime_url(address, 80, "/v1") == url
+async def test_of_an_answer_without_end_few_bytes_are_read(part: bytes, reason: str) -> None:
+    """Otherwise the event loop, which renews the Lease too, reads them for as long as it waits."""
+    async with flooding(part) as pod:
+        answer = await ask()
+    assert isinstance(answer, Silence)
+    assert answer.reason.startswith(reason)
+    assert pod.sent_bytes < 8 * UNIT_BYTES
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"HTTP/1.1 OK", id="no status"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: -1", id="a negative length"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000, id="a length of digits"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", id="chunks"),
+        pytest.param(b"", id="no line"),
+    ],
+)
+async def test_what_is_no_answer_of_a_runtime_does_not_count(head: bytes) -> None:
+    async with flooding(head + b"\r\n\r\n"):
+        assert isinstance(await ask(), Silence)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"), [("10.0.0.1", "10.0.0.1:80"), ("fd00::1", "[fd00::1]:80")]
+)
+def test_an_ipv6_address_stands_in_brackets(address: str, expected: str) -> None:
+    assert host(address, 80) == expected
 
 
 @pytest.mark.parametrize(
@@ -122,9 +184,8 @@ async def test_a_pod_is_reached_with_whichever_key_it_knows(
     server = Server(always(known), "u", status, lambda: "")
     await server.start(contract.PORT, ADDRESS)
     try:
-        async with aiohttp.ClientSession() as session:
-            call = Call(keys, "u", "GET", contract.STATUS_PATH)
-            assert await send(session, ADDRESS, contract.PORT, call) == TRAINING
+        call = Call(keys, "u", "GET", contract.STATUS_PATH)
+        assert await send(ADDRESS, contract.PORT, call) == TRAINING
     finally:
         await server.stop()
 
@@ -142,9 +203,9 @@ async def test_a_coordinator_that_knows_only_the_key_before_is_reached_by_anothe
             return signed(request, 401, refusal, key)
         return signed(request, 200, contract.encode(TRAINING), key)
 
-    async with answering(ADDRESS, pass_on), aiohttp.ClientSession() as session:
+    async with answering(ADDRESS, pass_on):
         call = Call((new_key, KEY), "u", "GET", contract.STATUS_PATH)
-        assert await send(session, ADDRESS, contract.PORT, call) == TRAINING
+        assert await send(ADDRESS, contract.PORT, call) == TRAINING
     assert asked == [new_key, KEY]
 
 
