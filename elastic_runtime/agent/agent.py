@@ -31,18 +31,26 @@ LAST_REPORT_S = 2.0
 LINGER_S = 10.0
 # Between two looks for the launcher of a local job.
 LAUNCHER_INTERVAL_S = 0.5
-# Of an agent to the coordinator, and files and connections for all else.
+# Of an agent to the coordinator, and files and connections for all else, also those that were
+# accepted but not counted yet.
 CONNECTIONS_PER_POD = 2
-OWN_FILES = 512
+OWN_FILES = 2 * control_server.BACKLOG
 
 
-def allow_connections(pods: int) -> None:
-    """Let this process hold those of so many pods, as far as its hard limit allows."""
+def allow_connections(pods: int) -> int:
+    """Let this process hold those of so many pods, as far as its hard limit allows.
+
+    Returns how many more it may hold: of pods that connect for the first time, and of strangers.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = OWN_FILES + CONNECTIONS_PER_POD * pods
+    known = OWN_FILES + CONNECTIONS_PER_POD * pods
+    needed = known + min(max(pods, control_server.BACKLOG), control_server.MAX_UNSIGNED)
     if resource.RLIM_INFINITY != soft < needed:
-        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return control_server.MAX_UNSIGNED
+    return min(max(soft - known, control_server.BACKLOG), control_server.MAX_UNSIGNED)
 
 
 class Agent:
@@ -64,11 +72,11 @@ class Agent:
 
         Returns the exit code.
         """
-        server = control_server.Server(
-            self.settings.keys, self.settings.job_uid, self.router.serve, self.metrics
-        )
         # Any agent may have to coordinate.
-        allow_connections(self.settings.largest)
+        max_unsigned = allow_connections(self.settings.largest)
+        server = control_server.Server(
+            self.settings.keys, self.settings.job_uid, self.router.serve, self.metrics, max_unsigned
+        )
         port = await server.start(self.settings.port, self.settings.host)
         self.client.port = port
         peers.publish_port(self.settings, port)

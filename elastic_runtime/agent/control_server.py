@@ -8,7 +8,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from elastic_runtime import contract, json_codec
-from elastic_runtime.agent.http_message import Message, encode_message, read_message
+from elastic_runtime.agent.http_message import (
+    MAX_HEADERS,
+    Message,
+    encode_message,
+    read_message,
+)
 from elastic_runtime.agent.nonces import Nonces
 from elastic_runtime.agent.signing_keys import Keys
 
@@ -17,9 +22,13 @@ MAX_REQUEST = 1 << 16
 # Connections at once that have not sent a signed request yet: of one address, and in all. A further
 # one takes the place of the oldest of that address, or of the address that has most of them. Signed
 # ones are not limited: every member of a large job keeps two open. Those of thousands that connect
-# at once to a new coordinator have been signed, but it has not read the requests yet.
+# at once to a new coordinator have been signed, but it has not read the requests yet. How many fit
+# below the process's limit of open files, `agent.allow_connections` computes.
 MAX_UNSIGNED_OF_ADDRESS = 512
 MAX_UNSIGNED = 4096
+# Replies on such a connection; then it is closed. A client whose newest key is refused signs with
+# the one before, on the same connection.
+MAX_UNSIGNED_REPLIES = 2
 # Connections that wait to be accepted, and that are accepted together. All pods of a large job
 # connect at once to a new coordinator; one that finds no place tries again after a second.
 BACKLOG = 256
@@ -27,6 +36,8 @@ BACKLOG = 256
 # first is of connections that have sent no signed request.
 UNSIGNED_TIMEOUT_S = 2.0
 IDLE_TIMEOUT_S = 30.0
+# For clients to read their last replies. A pod that terminates has little of its grace period left.
+STOP_TIMEOUT_S = 1.0
 METRICS_PATH = "/metrics"
 T = TypeVar("T")
 Handler = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
@@ -41,12 +52,18 @@ class Server:
     """
 
     def __init__(
-        self, keys: Keys, job_uid: str, handler: Handler, metrics: Callable[[], str]
+        self,
+        keys: Keys,
+        job_uid: str,
+        handler: Handler,
+        metrics: Callable[[], str],
+        max_unsigned: int = MAX_UNSIGNED,
     ) -> None:
         self._keys = keys
         self._job_uid = job_uid
         self._handler = handler
         self._metrics = metrics
+        self._max_unsigned = max_unsigned
         self._nonces = Nonces(time.time())
         self._server: asyncio.Server | None = None
         self._open = set[asyncio.StreamWriter]()
@@ -56,16 +73,26 @@ class Server:
 
     async def start(self, port: int, host: str | None = None) -> int:
         """Listen. Returns the port; 0 takes a free one."""
+        # The limit is that of a line. A body may be longer.
         self._server = await asyncio.start_server(
-            self._serve_connection, host, port, limit=MAX_REQUEST, backlog=BACKLOG
+            self._serve_connection, host, port, limit=MAX_HEADERS, backlog=BACKLOG
         )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        if self._server:
-            self._server.close()
-            for writer in list(self._open):
-                writer.close()
+        """Clients may read their last replies for STOP_TIMEOUT_S."""
+        if not self._server:
+            return
+        self._server.close()
+        open_writers = list(self._open)
+        for writer in open_writers:
+            writer.close()
+        try:
+            # From Python 3.12 on it waits for every connection.
+            await _within(STOP_TIMEOUT_S, self._server.wait_closed())
+        except TimeoutError:
+            for writer in open_writers:
+                writer.transport.abort()
             await self._server.wait_closed()
 
     async def _serve_connection(
@@ -74,7 +101,7 @@ class Server:
         address = str((writer.get_extra_info("peername") or [""])[0])
         if self._unsigned_of[address] >= MAX_UNSIGNED_OF_ADDRESS:
             self._drop_unsigned(address)
-        elif len(self._unsigned) >= MAX_UNSIGNED:
+        elif len(self._unsigned) >= self._max_unsigned:
             [(busiest, _)] = self._unsigned_of.most_common(1)
             self._drop_unsigned(busiest)
         self._open.add(writer)
@@ -83,11 +110,7 @@ class Server:
         # After `drain` the buffer is empty: a close has nothing to wait for.
         writer.transport.set_write_buffer_limits(0)
         try:
-            while request := await _within(
-                self._timeout_s(writer), read_message(reader, MAX_REQUEST)
-            ):
-                writer.write(await self._reply(writer, request))
-                await _within(IDLE_TIMEOUT_S, writer.drain())
+            await self._serve_requests(reader, writer)
         except TimeoutError:
             # A close would wait until the client reads what is left.
             writer.transport.abort()
@@ -105,6 +128,20 @@ class Server:
             self._forget_unsigned(writer)
             with suppress(OSError):
                 writer.close()
+
+    async def _serve_requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        unsigned_replies = 0
+        while request := await _within(self._timeout_s(writer), read_message(reader, MAX_REQUEST)):
+            writer.write(await self._reply(writer, request))
+            await _within(self._timeout_s(writer), writer.drain())
+            if writer in self._unsigned:
+                unsigned_replies += 1
+                if unsigned_replies == MAX_UNSIGNED_REPLIES:
+                    return
+            # Nothing above waits if the next request is here already: let others take their turn.
+            await asyncio.sleep(0)
 
     def _timeout_s(self, writer: asyncio.StreamWriter) -> float:
         return UNSIGNED_TIMEOUT_S if writer in self._unsigned else IDLE_TIMEOUT_S

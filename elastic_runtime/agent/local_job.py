@@ -48,6 +48,9 @@ def run(
     other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.geteuid():
+        _complain(f"{directory} belongs to another user: give this job a --directory of its own")
+        return 2
     if not _lock(directory):
         _complain(
             f"a job of {directory} runs already: ask it by `status`, or give this one a "
@@ -58,9 +61,7 @@ def run(
     shutil.rmtree(directory / PORTS, ignore_errors=True)
     view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
     complain = view.say if view else _complain
-    key = directory / "key"
-    key.touch(mode=0o600)
-    key.write_text(secrets.token_hex(32))
+    key = _write_key(directory)
     pod_env = _pod_environment(env, pods, port, key)
     command = [sys.executable, "-m", "elastic_runtime", *arguments]
     pipe = subprocess.PIPE if view else None
@@ -92,6 +93,16 @@ def run(
     if view:
         view.end(_end_of_job(code))
     return code
+
+
+def _write_key(directory: Path) -> Path:
+    """A new file, which only its owner can read, whatever was there before."""
+    key = directory / "key"
+    key.unlink(missing_ok=True)
+    descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(secrets.token_hex(32))
+    return key
 
 
 def _report_finish(processes: Sequence["subprocess.Popen[bytes]"], directory: Path) -> None:

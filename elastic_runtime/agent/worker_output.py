@@ -7,6 +7,7 @@ console comes through a pipe, because each line gets the name.
 import asyncio
 import logging
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,18 +26,19 @@ def worker_name(pod: int, local_rank: int, ranks: int) -> str:
 
 
 def open_streams(settings: PodSettings, local_rank: int) -> "tuple[OutputStream, OutputStream]":
-    """stdout and stderr of a worker that is about to start."""
+    """stdout and stderr of a worker that is about to start. Raises OSError without descriptors."""
     name = worker_name(settings.index, local_rank, settings.ranks)
     folder = settings.log_dir / name if settings.log_dir else None
     # The descriptors are torchrun's numbers: 1 is stdout, 2 is stderr, 3 is both.
-    stdout, stderr = (
-        OutputStream(
-            folder / f"{stream}.log" if folder else None,
-            descriptor if settings.tee & descriptor else None,
-            f"[{name}]: ",
-        )
-        for descriptor, stream in enumerate(STREAMS, 1)
-    )
+    streams = list[OutputStream]()
+    with ExitStack() as opened:
+        for descriptor, stream in enumerate(STREAMS, 1):
+            path = folder / f"{stream}.log" if folder else None
+            console = descriptor if settings.tee & descriptor else None
+            streams.append(OutputStream(path, console, f"[{name}]: "))
+            opened.callback(streams[-1].discard)
+        opened.pop_all()
+    stdout, stderr = streams
     return stdout, stderr
 
 
@@ -45,14 +47,15 @@ class OutputStream:
 
     def __init__(self, path: Path | None, console: int | None, prefix: str) -> None:
         """`console`: the descriptor that gets every line too, after `prefix`."""
-        self._file = _append_to(path) if path else None
         self._console = console
         self._prefix = prefix.encode()
         self._read_end: int | None = None
         self.descriptor: int | None = None
         if console is not None:
             self._read_end, self.descriptor = os.pipe()
-        elif self._file:
+        # After the pipe, which may fail.
+        self._file = _append_to(path) if path else None
+        if console is None and self._file:
             self.descriptor = self._file.fileno()
 
     def release(self) -> None:
@@ -62,6 +65,14 @@ class OutputStream:
         elif self._file:
             self._file.close()
         self.descriptor = None
+
+    def discard(self) -> None:
+        """Close it: the process did not start."""
+        self.release()
+        if self._read_end is not None:
+            os.close(self._read_end)
+        if self._file:
+            self._file.close()
 
     async def copy(self) -> None:
         """Pass on what the process writes, until it and its children have closed the stream."""

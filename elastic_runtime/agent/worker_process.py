@@ -1,18 +1,25 @@
 """One worker process of a pod: the script as a child process, and the socket to it."""
 
 import asyncio
+import errno
+import logging
 import os
 import signal
 import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from statistics import median
 
 from elastic_runtime import contract
 from elastic_runtime.agent.hang_detection import Pulse
+from elastic_runtime.agent.native_stacks import (
+    CPU_TICK_S,
+    STOPPED_STATE,
+    cpu_seconds,
+    kernel_state,
+)
 from elastic_runtime.agent.settings import (
     AGENT_FD_ENV,
     AGENT_PID_ENV,
@@ -23,9 +30,7 @@ from elastic_runtime.agent.worker_output import OutputStream, open_streams
 from elastic_runtime.json_codec import MAX_TEXT
 from elastic_runtime.messages import AgentMessage, Failed, Ping, StacksFile, encode_line
 
-NO_STACKS = "no stacks: "
-# A stopped process does not even handle signals.
-STOPPED_STATE = f"{NO_STACKS}State:\tT"
+log = logging.getLogger(__name__)
 # Defaults for torch's NCCL; the user's own environment wins. The agents detect a lost rank and the
 # runtime aborts the group, so torch must not end the process.
 NCCL_DEFAULTS = {
@@ -41,14 +46,15 @@ MALLOC_DEFAULTS = {
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
 }
-# Seconds: the unit of /proc/PID/stat.
-CPU_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # So many tell whether a process computes; there are 20 a second.
 CPU_SAMPLES = 17
 # A process writes its stacks within this time: the signal handler needs no lock of Python's.
 STACKS_TIMEOUT_S = 0.1
 # Bytes of one message, and of the stacks of a process.
 MAX_BYTES = MAX_TEXT
+# How often a process is started for which no file can be opened, and the seconds between.
+SPAWN_TRIES = 60
+SPAWN_INTERVAL_S = 1.0
 
 
 class WorkerProcess:
@@ -112,7 +118,7 @@ class WorkerProcess:
 
     def ping(self) -> None:
         """Ask whether the process answers; one ping at a time."""
-        self._cpu_seconds.append((self._clock(), _cpu_seconds(self.process.pid)))
+        self._cpu_seconds.append((self._clock(), cpu_seconds(self.process.pid)))
         if self._pinged_at is None:
             self._pinged_at = self._clock()
             if not self.listens:
@@ -194,14 +200,14 @@ class WorkerProcess:
         descriptor = os.dup(self._stacks)
         try:
             start = os.fstat(descriptor).st_size
-            state = _kernel_state(self.process.pid)
+            state = kernel_state(self.process.pid)
             if state.startswith(STOPPED_STATE):
                 return state
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGRTMIN)
             await _wait_until_written(descriptor, start)
             text = os.pread(descriptor, MAX_BYTES, start).decode(errors="replace")
-            return text or _kernel_state(self.process.pid)
+            return text or kernel_state(self.process.pid)
         finally:
             os.close(descriptor)
 
@@ -221,17 +227,6 @@ class WorkerProcess:
         os.close(self._stacks)
 
 
-def _cpu_seconds(pid: int) -> float:
-    """The CPU time that a process has used."""
-    try:
-        # The name before the parenthesis may have spaces.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        # It has ended.
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) * CPU_TICK_S
-
-
 async def _wait_until_written(descriptor: int, start: int) -> None:
     """Until the file has more than `start` bytes and stops growing; `STACKS_TIMEOUT_S` at most."""
     size = start
@@ -245,44 +240,55 @@ async def _wait_until_written(descriptor: int, start: int) -> None:
         size = new_size
 
 
-def _kernel_state(pid: int) -> str:
-    """The state of a process, and the kernel function that it waits in."""
-    lines = list[str]()
-    for name, prefix in (("status", "State:"), ("wchan", "")):
-        with suppress(OSError):
-            text = Path(f"/proc/{pid}/{name}").read_text()
-            lines += [line.strip() for line in text.splitlines() if line.startswith(prefix)]
-    return NO_STACKS + ", ".join(lines)
-
-
 async def spawn(
     script: Sequence[str], settings: PodSettings, local_rank: int, clock: Callable[[], float]
 ) -> WorkerProcess:
-    """Start one of the pod's processes. On SIGRTMIN it writes its stacks to a file."""
-    agent_end, worker_end = socket.socketpair()
-    stacks = os.memfd_create("stacks")
-    env = {
-        **NCCL_DEFAULTS,
-        **MALLOC_DEFAULTS,
-        **os.environ,
-        AGENT_FD_ENV: str(worker_end.fileno()),
-        AGENT_PID_ENV: str(os.getpid()),
-        LOCAL_RANK_ENV: str(local_rank),
-        contract.RANKS_ENV: str(settings.ranks),
-    }
-    output = open_streams(settings, local_rank)
-    reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
-    # Nothing is awaited after this call. If the call is cancelled, asyncio kills the process.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-u",
-        *script,
-        env=env,
-        stdout=output[0].descriptor,
-        stderr=output[1].descriptor,
-        pass_fds=[worker_end.fileno(), stacks],
-        start_new_session=True,
-    )
+    """Start one of the pod's processes. On SIGRTMIN it writes its stacks to a file.
+
+    Tried again while no file can be opened: connections of strangers are closed soon.
+    """
+    for _ in range(SPAWN_TRIES - 1):
+        try:
+            return await _spawn(script, settings, local_rank, clock)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            log.warning("a worker cannot start yet", extra={"reason": str(error)})
+        await asyncio.sleep(SPAWN_INTERVAL_S)
+    return await _spawn(script, settings, local_rank, clock)
+
+
+async def _spawn(
+    script: Sequence[str], settings: PodSettings, local_rank: int, clock: Callable[[], float]
+) -> WorkerProcess:
+    with ExitStack() as opened:
+        agent_end, worker_end = (opened.enter_context(end) for end in socket.socketpair())
+        stacks = os.memfd_create("stacks")
+        opened.callback(os.close, stacks)
+        output = open_streams(settings, local_rank)
+        for stream in output:
+            opened.callback(stream.discard)
+        env = {
+            **NCCL_DEFAULTS,
+            **MALLOC_DEFAULTS,
+            **os.environ,
+            AGENT_FD_ENV: str(worker_end.fileno()),
+            AGENT_PID_ENV: str(os.getpid()),
+            LOCAL_RANK_ENV: str(local_rank),
+            contract.RANKS_ENV: str(settings.ranks),
+        }
+        reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
+        opened.callback(writer.transport.abort)
+        # Nothing is awaited after this call. If the call is cancelled, asyncio kills the process.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-u", *script),
+            env=env,
+            stdout=output[0].descriptor,
+            stderr=output[1].descriptor,
+            pass_fds=[worker_end.fileno(), stacks],
+            start_new_session=True,
+        )
+        opened.pop_all()
     worker_end.close()
     for stream in output:
         stream.release()

@@ -18,22 +18,27 @@ NO_LIMIT = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
-    ("before", "pods", "after"),
+    ("before", "pods", "after", "unsigned"),
     [
-        pytest.param((1024, 20_000), 8, (1024, 20_000), id="enough"),
-        pytest.param((1024, 20_000), 4096, (8704, 20_000), id="raised"),
-        pytest.param((1024, 4096), 4096, (4096, 4096), id="as far as allowed"),
-        pytest.param((1024, NO_LIMIT), 4096, (8704, NO_LIMIT), id="no hard limit"),
-        pytest.param((NO_LIMIT, NO_LIMIT), 4096, (NO_LIMIT, NO_LIMIT), id="no limit"),
+        pytest.param((1024, 20_000), 8, (1024, 20_000), 496, id="enough"),
+        pytest.param((1024, 20_000), 4096, (12_800, 20_000), 4096, id="raised"),
+        pytest.param((1024, 20_000), 512, (2048, 20_000), 512, id="raised for a job of 512"),
+        pytest.param((1024, 4096), 4096, (4096, 4096), 256, id="as far as allowed"),
+        pytest.param((1024, NO_LIMIT), 4096, (12_800, NO_LIMIT), 4096, id="no hard limit"),
+        pytest.param((NO_LIMIT, NO_LIMIT), 4096, (NO_LIMIT, NO_LIMIT), 4096, id="no limit"),
     ],
 )
-def test_pod_0_may_hold_the_connections_of_all_pods(
-    before: tuple[int, int], pods: int, after: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+def test_pod_0_may_hold_the_connections_of_all_pods_and_of_so_many_strangers(
+    before: tuple[int, int],
+    pods: int,
+    after: tuple[int, int],
+    unsigned: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits = [before]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
-    allow_connections(pods)
+    assert allow_connections(pods) == unsigned
     assert limits[-1] == after
 
 

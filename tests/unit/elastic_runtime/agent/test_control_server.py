@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 
 import pytest
 
@@ -97,85 +96,6 @@ async def test_replayed_request_gets_401(port: int) -> None:
     headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "once", b"", time.time())
     assert (await send_bytes(port, request(headers))).startswith(b"HTTP/1.1 200 ")
     assert (await send_bytes(port, request(headers))).startswith(b"HTTP/1.1 401 ")
-
-
-async def open_after(
-    port: int, sent: bytes, address: str = "127.0.0.1"
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection from `address` on which these bytes were answered, and that stays open."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
-    writer.write(sent)
-    head = await reader.readuntil(b"\r\n\r\n")
-    await reader.readexactly(int(head.rpartition(b"Content-Length: ")[2]))
-    return reader, writer
-
-
-@pytest.mark.parametrize(("limit", "left"), [("MAX_UNSIGNED", 2), ("MAX_UNSIGNED_OF_ADDRESS", 4)])
-async def test_strangers_take_no_ones_place_but_their_own(
-    port: int, monkeypatch: pytest.MonkeyPatch, limit: str, left: int
-) -> None:
-    """Neither that of members nor, while there are places, that of strangers elsewhere."""
-    monkeypatch.setattr(control_server, limit, 4)
-    signed = [
-        contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time())
-        for n in range(5)
-    ]
-    members = [await open_after(port, request(headers)) for headers in signed]
-    first = await open_after(port, request({}), "127.0.0.2")
-    flood = [await open_after(port, request({}), "127.0.0.3") for _ in range(5)]
-    dropped, kept = flood[: 5 - left], flood[5 - left :]
-    async with asyncio.timeout(5):
-        call = control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/v1/status")
-        assert await call == b"GET /v1/status "
-        # The oldest of the address that has most of them.
-        for reader, _ in dropped:
-            assert await reader.read() == b""
-    open_streams = [*members, first, *kept]
-    assert not any(reader.at_eof() for reader, _ in open_streams)
-    for _, connection in [*open_streams, *dropped]:
-        connection.close()
-
-
-@pytest.mark.parametrize("sent", [b"", request({})], ids=["nothing", "an unsigned request"])
-async def test_a_stranger_has_a_short_time_to_sign(
-    port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes
-) -> None:
-    monkeypatch.setattr(control_server, "UNSIGNED_TIMEOUT_S", 0.1)
-    headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "slow", b"", time.time())
-    member = await open_after(port, request(headers))
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(sent)
-    async with asyncio.timeout(5):
-        with suppress(ConnectionResetError):
-            await reader.read()
-    assert not member[0].at_eof()
-    for connection in (member[1], writer):
-        connection.close()
-
-
-async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.1)
-    # More than the socket buffers hold.
-    server = control_server.Server(KEYS, JOB, echo, lambda: "7" * (1 << 25))
-    closed = asyncio.Event()
-
-    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await server._serve_connection(reader, writer)
-        closed.set()
-
-    async with await asyncio.start_server(connection, "127.0.0.1", 0) as listening:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", listening.sockets[0].getsockname()[1]
-        )
-        writer.write(request({}, path="/metrics"))
-        # The reply has begun.
-        await reader.readline()
-        async with asyncio.timeout(5):
-            await closed.wait()
-        # It ends before the whole reply is sent.
-        assert len(await reader.read()) < 1 << 25
-        writer.close()
-    assert not server._open
 
 
 async def test_header_names_are_read_in_any_case(port: int) -> None:

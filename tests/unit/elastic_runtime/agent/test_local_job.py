@@ -1,14 +1,18 @@
 """Requests to a job of this machine."""
 
+import asyncio
+import os
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client, local_job
-from elastic_runtime.agent.settings import PORTS
+from elastic_runtime.agent.agent import Agent
+from elastic_runtime.agent.settings import PORTS, from_environment
 from elastic_runtime.contract import WRONG_SIGNATURE
 
 
@@ -20,6 +24,58 @@ def test_a_second_job_in_one_directory_is_refused_and_the_first_keeps_its_key(
     assert local_job.run(1, 0, tmp_path, ["train.py"], {}, on_terminal=False) == 2
     assert f"a job of {tmp_path} runs already" in capsys.readouterr().err
     assert (tmp_path / "key").read_text() == "secret"
+
+
+@pytest.mark.parametrize("is_link", [False, True], ids=["a readable file", "a link"])
+def test_the_key_is_a_new_file_that_only_its_owner_can_read(tmp_path: Path, is_link: bool) -> None:
+    other = tmp_path / "other"
+    other.write_text("mine")
+    other.chmod(0o644)
+    if is_link:
+        (tmp_path / "key").symlink_to(other)
+    else:
+        other.replace(tmp_path / "key")
+    key = local_job._write_key(tmp_path)
+    assert len(key.read_text()) == 64
+    assert not key.is_symlink()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert not is_link or other.read_text() == "mine"
+
+
+def test_a_directory_of_another_user_gets_no_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert local_job.run(1, 0, tmp_path, ["train.py"], {}, on_terminal=False) == 2
+    expected = f"{tmp_path} belongs to another user: give this job a --directory of its own"
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "key").exists()
+
+
+async def test_the_control_port_of_a_local_job_is_reached_from_its_own_machine_only(
+    tmp_path: Path,
+) -> None:
+    """By its only address: a port at all addresses is reached by any of 127.0.0.0/8."""
+    env = local_job._pod_environment({}, 1, 0, local_job._write_key(tmp_path))
+    # No pod of this test has this process as its parent.
+    settings = replace(from_environment(env), launcher=0)
+    pod = Agent(settings, ["-c", "import time; time.sleep(60)"])
+    running = asyncio.create_task(pod.run())
+    try:
+        async with asyncio.timeout(30):
+            # Nothing notifies of a file.
+            while not (pod.pool.workers and (ports := local_job._ports(tmp_path))):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        _, writer = await asyncio.open_connection("127.0.0.1", ports[0])
+        writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.2", ports[0])
+    finally:
+        pod.end(0)
+        assert await running == 0
+        for worker in pod.pool.workers:
+            await worker.process.wait()
+            worker.close()
 
 
 def test_workers_connect_within_their_machine_unless_the_user_says_where(tmp_path: Path) -> None:

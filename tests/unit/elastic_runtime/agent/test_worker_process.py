@@ -1,18 +1,29 @@
 """What an agent keeps of a worker process, also while the process ends."""
 
 import asyncio
+import errno
+import itertools
 import json
 import os
+import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from elastic_runtime.agent import worker_process
 from elastic_runtime.agent.hang_detection import MIN_CPU_SHARE
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
 from tests.fakes.agents import pod_settings
+
+# By which asyncio waits for the end of a process.
+IS_PIDFD = sys.version_info >= (3, 12)
 
 
 @asynccontextmanager
@@ -59,6 +70,45 @@ async def test_process_that_starts_has_no_stacks(tmp_path: Path) -> None:
         worker.listens = False
         assert await worker.stacks() == "the process is starting"
         worker.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "failing"),
+    [
+        pytest.param(socket, "socketpair", {1, 2}, id="no socket"),
+        pytest.param(os, "memfd_create", {1, 2}, id="no file"),
+        pytest.param(os, "pipe", {2}, id="one pipe only"),
+        pytest.param(asyncio, "create_subprocess_exec", {1, 2}, id="no pipe of the process"),
+    ],
+)
+async def test_a_process_starts_once_files_can_be_opened_and_no_other_file_stays_open(
+    module: ModuleType, name: str, failing: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "SPAWN_INTERVAL_S", 0.01)
+    opens = getattr(module, name)
+    calls = itertools.count(1)
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        if next(calls) in failing:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opens(*arguments, **options)
+
+    before = set(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(module, name, fail)
+    worker = await spawn(["-c", ""], replace(pod_settings(), tee=3), 0, time.monotonic)
+    assert next(calls) > max(failing) + 1
+    # Its socket, its stacks and its output.
+    assert len(set(os.listdir("/proc/self/fd")) - before) <= 4 + IS_PIDFD
+    assert await worker.process.wait() == 0
+    worker.close()
+    for stream in worker.output:
+        stream.discard()
+
+
+async def test_another_error_of_a_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/no/python")
+    with pytest.raises(FileNotFoundError):
+        await spawn(["-c", ""], pod_settings(), 0, time.monotonic)
 
 
 async def test_defaults_for_nccl_and_memory_yield_to_the_users_environment(
