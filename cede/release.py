@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from cede.api import guards, names, private_quota, sizes
-from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
@@ -27,7 +26,7 @@ from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
 from cede.api.servers import Deployment, LeaderWorkerSet
 from cede.api.workload_identity import controller, identity
 from cede.kube.client import Client
-from cede.kube.errors import NotFound, Unreadable
+from cede.kube.errors import NotFound
 from cede.release_steps import Outcome, Steps, Tell
 
 POLL_INTERVAL_S = 0.5
@@ -53,7 +52,7 @@ async def release_all(client: Client, steps: Steps, *, opens_queues: bool = Fals
         {"spec": {"mode": "Observe"}},
         "ClusterPolicy: mode Observe",
     )
-    allocations = {item.metadata.name: item for item in await _allocations(client)}
+    specs = await _allocation_specs(client)
     queues = list[Json]()
     # Kueue is removed already
     with suppress(NotFound):
@@ -65,7 +64,7 @@ async def release_all(client: Client, steps: Steps, *, opens_queues: bool = Fals
         if cession:
             guarded.append(cession)
             continue
-        allocation = allocations.get(name)
+        allocation = specs.get(name, {})
         spec: Json = {
             "queueingStrategy": "BestEffortFIFO",
             "preemption": {
@@ -125,26 +124,25 @@ async def _ceded_servers(client: Client) -> list[tuple[Kind, Deployment | Leader
     ]
 
 
-async def _allocations(client: Client) -> list[ComputeAllocation]:
-    """Those that this version can read."""
-    unreadable = list[Unreadable]()
+async def _allocation_specs(client: Client) -> dict[str, Json]:
+    """By name; of those too that this version cannot read as a whole."""
     try:
-        allocations, _ = await client.list(ALLOCATIONS, ComputeAllocation, unreadable=unreadable)
+        allocations, _ = await client.list(ALLOCATIONS, dict)
     except NotFound:
         # the CRDs of Cede are deleted already
-        return []
-    return allocations
+        return {}
+    return {item["metadata"]["name"]: item.get("spec") or {} for item in allocations}
 
 
-def _preempts_own(allocation: ComputeAllocation | None) -> str:
+def _preempts_own(allocation: Json) -> str:
     """Whether its team's jobs may preempt each other, as its administrator set it."""
-    return allocation.spec.preemptOwnTasks if allocation else "LowerPriority"
+    return str(allocation.get("preemptOwnTasks", "LowerPriority"))
 
 
-def _is_held_by_cede(queue: Json, allocation: ComputeAllocation | None) -> bool:
+def _is_held_by_cede(queue: Json, allocation: Json) -> bool:
     """Whether the quota_controller drained the queue, such as one whose allocation is gone."""
     on_hold = queue["spec"].get("stopPolicy", "None") != "None"
-    return on_hold and (allocation is None or allocation.spec.active)
+    return on_hold and allocation.get("active", True) is not False
 
 
 async def _let_run_again(client: Client, steps: Steps) -> None:

@@ -168,10 +168,10 @@ class Applier:
         """A write that is refused is a problem of its owner, and ends nothing else. If the object
         has changed meanwhile, the next pass decides again."""
         try:
-            with suppress(NotFound, Conflict):
-                yield
+            yield
         except ApiError as error:
-            self._note(owner, write_problem(what, error))
+            if error.is_denied or not isinstance(error, NotFound | Conflict):
+                self._note(owner, write_problem(what, error))
 
     async def _write(self, desired: DesiredObject, snapshot: Snapshot) -> Problem | None:
         """Applies the object, unless one exists that is not ours. Returns why it is not written."""

@@ -24,6 +24,8 @@ class RemovedClasses:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._checked_at = float("-inf")
+        # when this process first saw that a class was removed
+        self._removed_at: dict[str, float] = {}
 
     async def delete_unused(
         self, policy: ClusterPolicy | None, live: LiveObjects, now: float
@@ -31,14 +33,15 @@ class RemovedClasses:
         """No class is left that neither the policy nor a Workload has, if it is time to look. What
         fails is logged, and tried again: until then the class stays."""
         removed = removed_classes(policy.spec, live) if policy else {}
-        if not removed:
-            self._checked_at = now
-        if now - self._checked_at < CHECK_INTERVAL_S:
+        self._removed_at = {name: self._removed_at.get(name, now) for name in removed}
+        since = now - CHECK_INTERVAL_S
+        due = {name for name, removed_at in self._removed_at.items() if removed_at <= since}
+        if not due or self._checked_at > since:
             return
         self._checked_at = now
         try:
             workloads, _ = await self._client.list(WORKLOADS, Workload)
-            for name in sorted(removed.keys() - classes_in_use(workloads)):
+            for name in sorted(due - classes_in_use(workloads)):
                 uid = removed[name]["metadata"].get("uid", "")
                 with suppress(NotFound, Conflict):
                     await self._client.delete(PRIORITY_CLASSES, ("", name), uid=uid)

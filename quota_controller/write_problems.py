@@ -32,8 +32,11 @@ def object_exists(desired: DesiredObject) -> Problem:
 
 
 def write_problem(what: str, error: ApiError) -> Problem:
-    """The problem of one write. Raises the error if every other write would fail like this one."""
-    if isinstance(error, Invalid | Forbidden):
+    """The problem of one write. Raises the error if every other write would fail like this one.
+
+    Those that deny a request choose its status, such as 503.
+    """
+    if isinstance(error, Invalid | Forbidden) or error.is_denied:
         return Problem(WriteReason.WRITE_REFUSED, f"{what} was refused: {error.message}")
     if isinstance(error, NotFound | Conflict):
         return Problem(WriteReason.WRITE_FAILED, f"{what} has changed meanwhile: it is tried again")

@@ -16,7 +16,7 @@ from elastic_runtime import contract
 from elastic_runtime.contract import Status
 
 CALL_S = 2.0
-CONNECT_S = 1.0
+CONNECT_S = 1.5
 MAX_HEAD_BYTES = 8 << 10
 """Of the status line and the headers."""
 MAX_REPLY_BYTES = 64 << 10

@@ -147,7 +147,8 @@ class RuntimeClient:
 
     def request_size(self, endpoint: Endpoint, request: SizeRequest) -> None:
         """Send the request beside the caller. The answer becomes the runtime's status. A repetition
-        within REPEAT_REQUEST_S, or before the answer, is dropped."""
+        within REPEAT_REQUEST_S, or before the answer, is dropped. Requests wait for no turn, because
+        their deadlines run."""
         what = (request.size, request.cession)
         if self._requests.is_repeated(endpoint.uid, contract.SIZE_PATH, what):
             return
@@ -199,7 +200,8 @@ class RuntimeClient:
                 )
 
     async def _get_status(self, endpoint: Endpoint) -> bool:
-        return not await self._call(endpoint, "GET", contract.STATUS_PATH)
+        async with self._turns.take(endpoint.job[0]):
+            return not await self._call(endpoint, "GET", contract.STATUS_PATH)
 
     async def _poll(self, uid: str) -> None:
         clock = asyncio.get_running_loop().time
@@ -224,13 +226,12 @@ class RuntimeClient:
     async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> str:
         """Keep the status that the job answers with. Returns why there is none; empty if there is.
 
-        It takes a turn. A pod that does not answer, that knows no coordinator or that does not
-        accept our signature is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job
-        of which none answers keeps its old status until that expires.
+        A pod that does not answer, that knows no coordinator or that does not accept our signature
+        is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers
+        keeps its old status until that expires.
         """
-        async with self._turns.take(endpoint.job[0]):
-            call = self._signed(endpoint, method, path, body)
-            return await self._ask(endpoint, call) if call else NO_KEY
+        call = self._signed(endpoint, method, path, body)
+        return await self._ask(endpoint, call) if call else NO_KEY
 
     async def _ask(self, endpoint: Endpoint, call: Call) -> str:
         tries = self._tries.get(endpoint.uid, NO_TRIES)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from elastic_runtime.contract import Status
 
-BURST = 5
+BURST = 20
 """So many changes of one job wake it at once, as in a resize, whose end must not wait."""
 INTERVAL_S = 1.0
 """A job whose status changes without end wakes it so often."""

@@ -194,11 +194,6 @@ def is_controlled_pod(job: Json) -> bool:
     return get_group_kind(job) == POD and get_controller(job) is not None
 
 
-def is_pod_of_server(job: Json) -> bool:
-    """True for a pod whose controller is of Kubernetes, and has the labels of its template."""
-    return is_controlled_pod(job) and get_controller(job) in SERVING | {REPLICA_SET}
-
-
 def is_child_of_train_job(request: AdmissionRequest) -> bool:
     """True for the JobSet that Trainer makes of a TrainJob, which has no pod template itself."""
     job = request.object

@@ -19,13 +19,14 @@ from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
     JOB_SET,
+    KNOWN_OWNERS,
     TRAIN_JOB,
+    get_controller,
     get_label_by_path,
     get_pod_classes,
     is_controlled_pod,
     is_controller_forged,
     is_in_scope,
-    is_pod_of_server,
     is_running,
 )
 from webhook.kueue_marks import mark_complaints
@@ -100,8 +101,8 @@ def _priority_complaints(job: Json, team: Team) -> Iterator[str]:
     if not team.classes:
         return
     allowed = team.allowed_classes
-    # its ReplicaSet would run with fewer pods for ever
-    replaced = team.removed_classes if is_pod_of_server(job) else frozenset()
+    # its controller would run with fewer pods for ever
+    replaced = team.removed_classes if get_controller(job) in KNOWN_OWNERS else frozenset()
     for path, name in get_label_by_path(job, PRIORITY_CLASS):
         if name in replaced:
             continue

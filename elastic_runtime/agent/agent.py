@@ -44,7 +44,8 @@ def allow_connections(pods: int) -> int:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     known = OWN_FILES + CONNECTIONS_PER_POD * pods
-    needed = known + min(max(pods, control_server.BACKLOG), control_server.MAX_UNSIGNED)
+    new = max(CONNECTIONS_PER_POD * pods, control_server.BACKLOG)
+    needed = known + min(new, control_server.MAX_UNSIGNED)
     if resource.RLIM_INFINITY != soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

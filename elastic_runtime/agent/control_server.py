@@ -66,6 +66,7 @@ class Server:
         self._max_unsigned = max_unsigned
         self._nonces = Nonces(time.time())
         self._server: asyncio.Server | None = None
+        self._is_stopping = False
         self._open = set[asyncio.StreamWriter]()
         # Those of `_open` that have sent no signed request, and their address; the oldest first.
         self._unsigned = dict[asyncio.StreamWriter, str]()
@@ -83,21 +84,26 @@ class Server:
         """Clients may read their last replies for STOP_TIMEOUT_S."""
         if not self._server:
             return
+        self._is_stopping = True
         self._server.close()
-        open_writers = list(self._open)
-        for writer in open_writers:
+        for writer in list(self._open):
             writer.close()
         try:
             # From Python 3.12 on it waits for every connection.
             await _within(STOP_TIMEOUT_S, self._server.wait_closed())
         except TimeoutError:
-            for writer in open_writers:
+            for writer in list(self._open):
                 writer.transport.abort()
-            await self._server.wait_closed()
+            with suppress(TimeoutError):
+                await _within(STOP_TIMEOUT_S, self._server.wait_closed())
 
     async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        if self._is_stopping:
+            # It was accepted before, and is no open one yet.
+            writer.transport.abort()
+            return
         address = str((writer.get_extra_info("peername") or [""])[0])
         if self._unsigned_of[address] >= MAX_UNSIGNED_OF_ADDRESS:
             self._drop_unsigned(address)

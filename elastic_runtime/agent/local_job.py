@@ -47,8 +47,10 @@ def run(
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
     other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
     """
+    # some file systems give a new one to another user
+    is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
-    if directory.stat().st_uid != os.geteuid():
+    if not is_new and directory.stat().st_uid != os.geteuid():
         _complain(f"{directory} belongs to another user: give this job a --directory of its own")
         return 2
     if not _lock(directory):

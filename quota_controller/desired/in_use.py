@@ -65,7 +65,7 @@ def as_they_are(
     objects = []
     for name, queue in queues.items():
         desired = kueue_objects.as_it_is(
-            queue, cede_preempts=cede_preempts, on_hold=name not in unread
+            queue, "Never", cede_preempts=cede_preempts, on_hold=name not in unread
         )
         if cede_preempts:
             desired = kueue_objects.with_private_quota(desired, live)
@@ -85,10 +85,13 @@ def nominal_quota(queue: Json) -> Quota:
 
 
 # --- namespaces -----------------------------------------------------------------------------------
-def current_namespaces(live: LiveObjects) -> dict[str, str]:
+def current_namespaces(
+    allocations: Iterable[ComputeAllocation], live: LiveObjects
+) -> dict[str, str]:
     """By allocation: the namespace that is labelled for it and that its queue admits jobs from.
 
-    Only there can its jobs hold quota. One that is being deleted does not count.
+    Only there can its jobs hold quota. One that is being deleted does not count. Until the queue is
+    drained, the team keeps its last namespace although somebody changed that label or selector.
     """
     current = {}
     for (kind, (_, name)), queue in live.items():
@@ -97,11 +100,33 @@ def current_namespaces(live: LiveObjects) -> dict[str, str]:
         selector = queue["spec"].get("namespaceSelector") or {}
         selected = (selector.get("matchLabels") or {}).get("kubernetes.io/metadata.name", "")
         namespace = live.get((NAMESPACES, ("", selected)))
-        if namespace is None or namespace["metadata"].get("deletionTimestamp"):
-            continue
-        if owner_of(namespace) == name:
+        if namespace is not None and _may_be_of(name, namespace) and owner_of(namespace):
             current[name] = selected
-    return current
+    in_use = [a for a in allocations if not is_drained(a.metadata.name, live)]
+    last = {a.metadata.name: _last_namespace(a, live) for a in in_use}
+    return {name: namespace for name, namespace in (last | current).items() if namespace}
+
+
+def _last_namespace(allocation: ComputeAllocation, live: LiveObjects) -> str:
+    """The one in the status, else one that is labelled for the allocation; empty if there is none.
+
+    A version before emptied the status during a conflict.
+    """
+    name, last = allocation.metadata.name, allocation.status.namespace
+    labelled = [
+        key[1]
+        for (kind, key), obj in live.items()
+        if kind == NAMESPACES and owner_of(obj) == name and _may_be_of(name, obj)
+    ]
+    namespace = live.get((NAMESPACES, ("", last)))
+    if last and (namespace is None or _may_be_of(name, namespace)):
+        return last
+    return min(labelled, default="")
+
+
+def _may_be_of(name: str, namespace: Json) -> bool:
+    is_deleted = bool(namespace["metadata"].get("deletionTimestamp"))
+    return owner_of(namespace) in ("", name) and not is_deleted
 
 
 @dataclass(frozen=True)
@@ -120,7 +145,8 @@ def place(
 ) -> Placement:
     """A team keeps its namespace during a conflict, and until its queue is drained. One whose
     namespace became reserved is written nothing there meanwhile."""
-    current = current_namespaces(live)
+    allocations = list(allocations)
+    current = current_namespaces(allocations, live)
     present = [in_namespace(a, _present_namespace(a, current, live)) for a in allocations]
     conflicts = ownership_conflicts(present, live, controllers, current)
     placed = []

@@ -235,9 +235,7 @@ def with_private_quota(queue: DesiredObject, live: LiveObjects) -> DesiredObject
     return replace(queue, body=queue.body | {"spec": spec})
 
 
-def as_it_is(
-    queue: Json, own_tasks: str = "LowerPriority", *, cede_preempts: bool, on_hold: bool
-) -> DesiredObject:
+def as_it_is(queue: Json, own_tasks: str, *, cede_preempts: bool, on_hold: bool) -> DesiredObject:
     """The live queue with the preemption that all have. With `on_hold` it admits nothing more.
 
     Its quotas cannot be computed: there is no policy, or no allocation that can be read.

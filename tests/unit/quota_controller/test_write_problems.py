@@ -40,10 +40,10 @@ async def world() -> AsyncIterator[World]:
         yield world
 
 
-def refuse(server: ApiServer, method: str, path: str, code: int) -> None:
+def refuse(server: ApiServer, method: str, path: str, code: int, message: str = "not so") -> None:
     def answer(asked: str, asked_path: str, body: Any) -> web.Response | None:
         is_refused = (asked, asked_path) == (method, path)
-        return refusal(code, "Reason", "not so") if is_refused else None
+        return refusal(code, "Reason", message) if is_refused else None
 
     server.admission_hook = answer
 
@@ -119,6 +119,18 @@ async def test_an_allocation_that_gets_no_finalizer_stops_no_other_team(
     accept_all(world.server)
     await world.settle()
     assert world.ready("research")["status"] == "True", "it recovers"
+
+
+@pytest.mark.parametrize("code", [401, 404, 409, 429, 503])
+async def test_a_denial_with_any_status_stops_no_other_team(world: World, code: int) -> None:
+    """Whoever denies chooses the status."""
+    edit(world.server, ALLOCATIONS, ("", "research"), finalizers=[])
+    put_allocation(world.server, "newcomer")
+    denial = 'admission webhook "example" denied the request: no'
+    refuse(world.server, "PATCH", RESEARCH, code, denial)
+    await passes(world)
+    assert world.ready("newcomer")["status"] == "True"
+    assert world.ready("research")["message"].endswith(denial)
 
 
 @pytest.mark.parametrize(("code", "reason"), [(422, "WriteRefused"), *REFUSALS])

@@ -1,7 +1,6 @@
 """Calls to runtimes take turns, so that a namespace whose pods do not answer delays no other."""
 
 import asyncio
-from collections.abc import Callable, Iterable
 
 import pytest
 from aiohttp import web
@@ -88,19 +87,8 @@ async def test_a_call_that_is_cancelled_keeps_no_turn(is_granted: bool) -> None:
     assert calls.began[-1] == "a-4"
 
 
-def request_sizes(runtimes: RuntimeClient, jobs: Iterable[Endpoint]) -> None:
-    for job in jobs:
-        runtimes.request_size(job, SizeRequest(4, "c-1"))
-
-
-def request_saves(runtimes: RuntimeClient, jobs: Iterable[Endpoint]) -> None:
-    for job in jobs:
-        runtimes.request_save(job, "r, attempt 1")
-
-
-@pytest.mark.parametrize("ask", [RuntimeClient.follow, request_sizes, request_saves])
 async def test_a_team_with_very_many_mute_jobs_keeps_no_other_team_waiting(
-    monkeypatch: pytest.MonkeyPatch, ask: Callable[[RuntimeClient, Iterable[Endpoint]], None]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The runtime of the other team is asked in the first turn that ends."""
     monkeypatch.setattr("scheduler.runtime_client.MAX_CALLS", FEW)
@@ -119,15 +107,35 @@ async def test_a_team_with_very_many_mute_jobs_keeps_no_other_team_waiting(
         Runtime(ADDRESS, "research", "u", 8),
         RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
-        ask(runtimes, mute)
+        runtimes.follow([*mute, Endpoint(("research", "gpt"), "u", (ADDRESS,))])
         await until(lambda: asked == FEW)
-        followed = mute if ask is RuntimeClient.follow else []
-        runtimes.follow([*followed, Endpoint(("research", "gpt"), "u", (ADDRESS,))])
-        await let_all_run()
         assert not runtimes.statuses()
         gives_up.release()
         await until(runtimes.statuses)
         assert asked <= FEW + 1
+
+
+async def test_a_request_of_a_size_waits_for_no_poll_of_its_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its deadline runs: a job that is asked too late would be stopped."""
+    monkeypatch.setattr("scheduler.runtime_client.MAX_CALLS", FEW)
+    asked = list[str]()
+
+    async def wait(request: web.Request) -> web.Response:
+        asked.append(request.method)
+        await asyncio.Event().wait()
+        return web.Response(status=500)
+
+    jobs = [Endpoint(("mute", f"j{i}"), f"m{i}", (MUTE_ADDRESS,)) for i in range(5 * FEW)]
+    async with (
+        answering(MUTE_ADDRESS, wait),
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
+    ):
+        runtimes.follow(jobs)
+        await until(lambda: asked == ["GET"] * FEW)
+        runtimes.request_size(jobs[-1], SizeRequest(4, "c-1"))
+        await until(lambda: asked[FEW:] == ["PUT"])
 
 
 async def test_a_job_that_does_not_answer_has_one_request_of_each_kind_at_a_time(
@@ -150,8 +158,8 @@ async def test_a_job_that_does_not_answer_has_one_request_of_each_kind_at_a_time
         RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
         for _ in range(5):
-            request_sizes(runtimes, [job])
-            request_saves(runtimes, [job])
+            runtimes.request_size(job, SizeRequest(4, "c-1"))
+            runtimes.request_save(job, "r, attempt 1")
             await let_all_run()
         await until(lambda: len(begun) == 2)
         assert not ended

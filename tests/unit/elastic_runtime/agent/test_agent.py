@@ -22,7 +22,7 @@ NO_LIMIT = resource.RLIM_INFINITY
     [
         pytest.param((1024, 20_000), 8, (1024, 20_000), 496, id="enough"),
         pytest.param((1024, 20_000), 4096, (12_800, 20_000), 4096, id="raised"),
-        pytest.param((1024, 20_000), 512, (2048, 20_000), 512, id="raised for a job of 512"),
+        pytest.param((1024, 20_000), 512, (2560, 20_000), 1024, id="raised for a job of 512"),
         pytest.param((1024, 4096), 4096, (4096, 4096), 256, id="as far as allowed"),
         pytest.param((1024, NO_LIMIT), 4096, (12_800, NO_LIMIT), 4096, id="no hard limit"),
         pytest.param((NO_LIMIT, NO_LIMIT), 4096, (NO_LIMIT, NO_LIMIT), 4096, id="no limit"),

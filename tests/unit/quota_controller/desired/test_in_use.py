@@ -100,10 +100,12 @@ def test_an_unreadable_allocation_that_was_read_before_counts_as_it_last_was() -
 
 @pytest.mark.parametrize("cede_preempts", [False, True])
 def test_its_queue_has_the_preemption_that_all_have(cede_preempts: bool) -> None:
-    """Two that preempt at once would stop jobs twice; none at all keeps owners waiting."""
+    """Two that preempt at once would stop jobs twice; none at all keeps owners waiting. Jobs of the
+    team do not preempt each other, as its spec may not allow it."""
     cluster = replace(unread(live_team(RUNNING)), leader="s" if cede_preempts else "")
-    reclaims = queue_spec(make_plan(cluster))["preemption"]["reclaimWithinCohort"]
-    assert reclaims == ("Never" if cede_preempts else "Any")
+    preemption = queue_spec(make_plan(cluster))["preemption"]
+    assert preemption["reclaimWithinCohort"] == ("Never" if cede_preempts else "Any")
+    assert preemption["withinClusterQueue"] == "Never"
 
 
 # --- no allocation --------------------------------------------------------------------------------
@@ -164,6 +166,29 @@ def test_a_team_stays_in_its_namespace_until_its_queue_is_drained(
     assert [d.key[0] for d in plan.objects if d.kind == LOCAL_QUEUES] == ["vision"]
     assert queue_spec(plan)["stopPolicy"] == stop_policy
     assert queue_spec(plan)["namespaceSelector"] == selector("vision")
+
+
+def test_a_team_stays_although_somebody_removes_the_label_or_changes_the_selector() -> None:
+    moving_team = team(namespace={"name": "lab"})
+    moving_team.status.namespace = "vision"
+    unlabelled, changed = live_team(RUNNING), live_team(RUNNING)
+    del unlabelled[NAMESPACES, ("", "vision")]
+    changed[CLUSTER_QUEUES, ("", "vision")]["spec"]["namespaceSelector"] = {}
+    for live in (unlabelled, changed):
+        plan = make_plan(snapshot([moving_team], live=live))
+        assert removed(plan, live) == set()
+        assert plan.namespaces == {"vision": "vision"}
+        assert queue_spec(plan)["namespaceSelector"] == selector("vision")
+
+
+def test_a_team_in_conflict_during_an_upgrade_keeps_the_namespace_that_is_labelled_for_it() -> None:
+    """The version before emptied the status, and its queue selected the namespace of the other."""
+    live = live_team(RUNNING) | as_live(make_plan(snapshot([team("research")])))
+    live[CLUSTER_QUEUES, ("", "vision")]["spec"]["namespaceSelector"] = selector("research")
+    for name in ("research", "vision-2"):
+        plan = make_plan(snapshot([team(team=name), team("research")], live=live))
+        assert removed(plan, live) == set()
+        assert plan.namespaces["vision"] == "vision"
 
 
 def test_a_team_whose_queue_is_drained_moves() -> None:
