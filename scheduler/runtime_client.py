@@ -147,8 +147,8 @@ class RuntimeClient:
 
     def request_size(self, endpoint: Endpoint, request: SizeRequest) -> None:
         """Send the request beside the caller. The answer becomes the runtime's status. A repetition
-        within REPEAT_REQUEST_S, or before the answer, is dropped. Requests wait for no turn, because
-        their deadlines run."""
+        within REPEAT_REQUEST_S, or before the answer, is dropped. It waits for no turn, because its
+        deadline runs."""
         what = (request.size, request.cession)
         if self._requests.is_repeated(endpoint.uid, contract.SIZE_PATH, what):
             return
