@@ -42,8 +42,8 @@ def cede(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def reasons(cluster: Cluster, name: str) -> list[str]:
-    """Of the events of the Job about saves."""
-    field = f"involvedObject.name={name}"
+    """Of the events of the Job about saves; not of an earlier one of the name."""
+    field = f"involvedObject.uid={Training(cluster, RESEARCH, name).uid()}"
     items = cluster.kubectl_json("get", "events", "-n", RESEARCH, "--field-selector", field)[
         "items"
     ]
