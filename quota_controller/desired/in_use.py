@@ -102,9 +102,13 @@ def current_namespaces(
         namespace = live.get((NAMESPACES, ("", selected)))
         if namespace is not None and _may_be_of(name, namespace) and owner_of(namespace):
             current[name] = selected
-    in_use = [a for a in allocations if not is_drained(a.metadata.name, live)]
-    last = {a.metadata.name: _last_namespace(a, live) for a in in_use}
-    return {name: namespace for name, namespace in (last | current).items() if namespace}
+    for allocation in allocations:
+        name = allocation.metadata.name
+        if name in current or is_drained(name, live):
+            continue
+        if last := _last_namespace(allocation, live):
+            current[name] = last
+    return current
 
 
 def _last_namespace(allocation: ComputeAllocation, live: LiveObjects) -> str:
@@ -113,14 +117,14 @@ def _last_namespace(allocation: ComputeAllocation, live: LiveObjects) -> str:
     A version before emptied the status during a conflict.
     """
     name, last = allocation.metadata.name, allocation.status.namespace
-    labelled = [
-        key[1]
-        for (kind, key), obj in live.items()
-        if kind == NAMESPACES and owner_of(obj) == name and _may_be_of(name, obj)
-    ]
     namespace = live.get((NAMESPACES, ("", last)))
     if last and (namespace is None or _may_be_of(name, namespace)):
         return last
+    labelled = (
+        key[1]
+        for (kind, key), obj in live.items()
+        if kind == NAMESPACES and owner_of(obj) == name and _may_be_of(name, obj)
+    )
     return min(labelled, default="")
 
 
@@ -147,7 +151,7 @@ def place(
     namespace became reserved is written nothing there meanwhile."""
     allocations = list(allocations)
     current = current_namespaces(allocations, live)
-    present = [in_namespace(a, _present_namespace(a, current, live)) for a in allocations]
+    present = [_in_namespace(a, _present_namespace(a, current, live)) for a in allocations]
     conflicts = ownership_conflicts(present, live, controllers, current)
     placed = []
     waiting = {}
@@ -157,7 +161,7 @@ def place(
         if name in conflicts:
             placed.append(allocation)
         elif current.get(name, wanted) == wanted or is_drained(name, live):
-            placed.append(in_namespace(allocation, wanted))
+            placed.append(_in_namespace(allocation, wanted))
         else:
             placed.append(allocation)
             waiting[name] = _in_use(allocation, live)
@@ -165,7 +169,7 @@ def place(
     return Placement(tuple(placed), conflicts, waiting)
 
 
-def in_namespace(allocation: ComputeAllocation, namespace: str) -> ComputeAllocation:
+def _in_namespace(allocation: ComputeAllocation, namespace: str) -> ComputeAllocation:
     """The allocation with this namespace in its status."""
     status = allocation.status.model_copy(update={"namespace": namespace})
     return allocation.model_copy(update={"status": status})

@@ -243,3 +243,24 @@ def test_a_namespace_that_another_allocation_has_got_is_not_the_last_one_any_mor
     stale.status.namespace = "vision"
     plan = make_plan(snapshot([stale, team("b", namespace={"name": "vision"})], live=live))
     assert plan.namespaces == {"vision": "", "b": "vision"}
+
+
+# --- many teams -----------------------------------------------------------------------------------
+class CountingObjects(dict[ObjectId, Json]):
+    """Live objects that count how often somebody goes through all of them."""
+
+    rounds = 0
+
+    def items(self) -> Any:
+        self.rounds += 1
+        return super().items()
+
+
+def test_a_plan_goes_through_the_live_objects_as_often_for_many_teams_as_for_two() -> None:
+    rounds = []
+    for number in (2, 20):
+        teams = [team(f"t{index}") for index in range(number)]
+        live = CountingObjects(as_live(make_plan(snapshot(teams))))
+        make_plan(snapshot(teams, live=live))
+        rounds.append(live.rounds)
+    assert rounds[0] == rounds[1]
