@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cede.api import names
 from cede.api.objects import Json
@@ -108,6 +109,14 @@ def apply(cluster: Cluster, resource: Json) -> str:
 def runs(cluster: Cluster, namespace: str, name: str) -> bool:
     job = cluster.kubectl_json("get", "job", "-n", namespace, name)
     return bool(job["status"].get("ready"))
+
+
+def elastic_job(namespace: str, sizes: str, pods: int) -> Json:
+    """The example with these sizes and so many pods."""
+    job: Json = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
+    job["metadata"] |= {"namespace": namespace, "annotations": {names.SIZES: sizes}}
+    job["spec"] |= {"parallelism": pods, "completions": pods}
+    return job
 
 
 def job_of(name: str, command: list[str], annotations: dict[str, str]) -> Json:

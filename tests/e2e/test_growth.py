@@ -1,28 +1,17 @@
 """An elastic job takes back what its team owns: first its smallest size, then by growth."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.e2e.conftest import EXAMPLES, create, elastic_job
 from tests.e2e.training import Training
 from tests.marks import LONG
-from tests.paths import TREE
-
-EXAMPLES = TREE / "examples"
 
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
-
-
-def elastic_job(namespace: str, sizes: str, desired_size: int) -> str:
-    job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
-    job["metadata"] |= {"namespace": namespace, "annotations": {"cede.dev/sizes": sizes}}
-    job["spec"] |= {"parallelism": desired_size, "completions": desired_size}
-    return json.dumps(job)
 
 
 @pytest.fixture
@@ -34,7 +23,7 @@ def lent(cluster: Cluster) -> Iterator[Training]:
     cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", settings)
     allocations = ("computeallocation/vision", "computeallocation/research")
     cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
-    cluster.kubectl("apply", "-f", "-", stdin=elastic_job("research", "2-8", 8))
+    create(cluster, elastic_job("research", "2-8", 8))
     borrower = Training(cluster, "research", "gpt")
     cluster.until(borrower.trains_on(8), "research to train on 8", 300)
     yield borrower
@@ -43,7 +32,7 @@ def lent(cluster: Cluster) -> Iterator[Training]:
 
 @LONG
 def test_the_growth_of_an_owner_is_a_claim(cluster: Cluster, lent: Training) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=elastic_job("vision", "2-4", 4))
+    create(cluster, elastic_job("vision", "2-4", 4))
     owner = Training(cluster, "vision", "gpt")
     cluster.until(owner.trains_on(4), "vision to train on the four that it owns", 180)
     cluster.until(lent.trains_on(4), "research to train on its own four", 60)

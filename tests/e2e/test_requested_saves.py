@@ -12,8 +12,7 @@ import pytest
 
 from cede.api import names
 from elastic_runtime.agent.command_worker import SAVES_AT_STOPS
-from tests.e2e.conftest import RESEARCH, create
-from tests.e2e.test_growth import elastic_job
+from tests.e2e.conftest import RESEARCH, create, elastic_job
 from tests.e2e.test_restart import restarted
 from tests.e2e.training import Training
 from tests.marks import LONG
@@ -63,7 +62,7 @@ def notes(cluster: Cluster) -> list[Any]:
 
 
 def test_a_job_saves_when_its_user_wants_it_and_trains_on(jobs: Cluster) -> None:
-    jobs.kubectl("apply", "-f", "-", stdin=elastic_job(RESEARCH, "2-4", 4))
+    create(jobs, elastic_job(RESEARCH, "2-4", 4))
     training = Training(jobs, RESEARCH, "gpt")
     jobs.until(training.trains_on(4), "it to train on four pods", 300)
     first = json.loads(checkpoint(jobs, "gpt").stdout)

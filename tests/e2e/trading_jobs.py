@@ -1,16 +1,12 @@
 """The jobs of teams that trade: elastic ones that train all the while, small ones that come and
 go."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from cede.api import names
-from cede.api.objects import Json
-from tests.e2e.conftest import EXAMPLES
+from tests.e2e.conftest import create, elastic_job
 from tests.e2e.trading_picture import job_of, look, running
 from tests.e2e.training import Training
 
@@ -40,16 +36,12 @@ def create_elastic_job(cluster: Cluster, name: str) -> Training:
     """One of ELASTIC_JOBS."""
     elastic = ELASTIC_JOBS[name]
     most = elastic.most_pods
-    job: Json = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
-    job["metadata"] = {
-        "name": name,
-        "namespace": elastic.team,
-        "labels": {names.PRIORITY_CLASS: elastic.priority_class},
-        "annotations": {names.SIZES: f"{elastic.fewest_pods}-{most}"},
-    }
+    job = elastic_job(elastic.team, f"{elastic.fewest_pods}-{most}", most)
+    labels = {names.PRIORITY_CLASS: elastic.priority_class}
+    job["metadata"] |= {"name": name, "labels": labels}
     # for Kubernetes a killed agent is a failure of its script
-    job["spec"] |= {"parallelism": most, "completions": most, "backoffLimit": NO_LIMIT}
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(job))
+    job["spec"]["backoffLimit"] = NO_LIMIT
+    create(cluster, job)
     return Training(cluster, elastic.team, name)
 
 
