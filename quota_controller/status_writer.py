@@ -61,10 +61,12 @@ class StatusWriter:
         self.has_waiting = False
         metrics.show(snapshot, plan)
         picture = (plan, snapshot, write_problems, now)
-        builders = [(a, partial(allocation_status, a, *picture)) for a in snapshot.allocations]
+        statuses = (
+            (a, _built(a.metadata.name, partial(allocation_status, a, *picture)))
+            for a in snapshot.allocations
+        )
         await gather_bounded(
-            self._write(ALLOCATIONS, allocation, _built(allocation.metadata.name, build), now)
-            for allocation, build in builders
+            self._write(ALLOCATIONS, allocation, status, now) for allocation, status in statuses
         )
         status = _built(names.POLICY_NAME, partial(policy_status, *picture))
         kueue = condition(status.conditions, policy_conditions.KUEUE_CONFIGURED) if status else None

@@ -231,9 +231,8 @@ class RuntimeClient:
         keeps its old status until that expires.
         """
         call = self._signed(endpoint, method, path, body)
-        return await self._ask(endpoint, call) if call else NO_KEY
-
-    async def _ask(self, endpoint: Endpoint, call: Call) -> str:
+        if call is None:
+            return NO_KEY
         tries = self._tries.get(endpoint.uid, NO_TRIES)
         doubt, is_leaderless = "", False
         with suppress(TimeoutError):

@@ -47,16 +47,16 @@ def policy_status(
     generation = policy.metadata.generation
     conditions = policy.status.conditions
     labels = guard_labels(snapshot.live.get(GUARDS, {}))
+    removed = sorted(removed_classes(policy.spec, snapshot.live))
     for type_, verdict in (
         (SCHEDULER_LEADS, _leader_verdict(policy, snapshot)),
         (KUBERNETES_SUPPORTED, Verdict(*judge(snapshot.kubernetes))),
         (KUEUE_CONFIGURED, checks.verdict(policy.spec, snapshot.kueue, labels)),
-        (names.READY, _ready_verdict(policy, snapshot, write_problems)),
+        (names.READY, _ready_verdict(policy, snapshot, write_problems, removed)),
     ):
         conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)
     owned = total(plan.owned.values())
     granted = total(plan.grants.granted.values())
-    removed = sorted(removed_classes(policy.spec, snapshot.live))
     pods_ready = kueue_config.pods_ready_settings(snapshot.kueue)
     return PolicyStatus(
         observedGeneration=generation,
@@ -124,7 +124,9 @@ def _leader_verdict(policy: ClusterPolicy, snapshot: Snapshot) -> Verdict:
     return Verdict(True, LeaderReason.LEADS, "jobs cede: Kueue itself preempts nothing")
 
 
-def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Problems) -> Verdict:
+def _ready_verdict(
+    policy: ClusterPolicy, snapshot: Snapshot, write_problems: Problems, removed: Sequence[str]
+) -> Verdict:
     if SHARED in write_problems:
         return failed(write_problems[SHARED])
     if not policy.spec.instanceTypes:
@@ -165,7 +167,6 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
     types = ", ".join(type_.name for type_ in policy.spec.instanceTypes)
     classes = ", ".join(class_.name for class_ in policy.spec.priorityClasses) or "none"
     message = f"instance types: {types}; priority classes: {classes}"
-    removed = sorted(removed_classes(policy.spec, snapshot.live))
     if removed:
         message += (
             f"; no longer in the policy, and kept until no job has them: {', '.join(removed)}"
