@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import asyncio.sslproto
+import gc
 import logging
 import signal
 import ssl
@@ -30,6 +32,8 @@ from webhook.team import Team, build_team
 log = logging.getLogger("webhook")
 CONTAINER = "webhook"
 """Ours in the Deployment: deploy/base/webhook/deployment.yaml."""
+TLS_RECORD_BYTES = 16 << 10
+"""The largest (RFC 8446, section 5.1)."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +154,19 @@ async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
         await runner.cleanup()
 
 
+def bound_memory() -> None:
+    """A connection takes less memory, and a collection of garbage less time, from now on."""
+    # the size of a buffer that asyncio makes for each connection: 256 KiB by default
+    asyncio.sslproto.SSLProtocol.max_size = TLS_RECORD_BYTES
+    # what was imported stays: Connections collects after every hundred connections
+    gc.freeze()
+
+
 async def main(flags: Flags) -> None:
     if mistake := namespace_mistake(flags.kubeconfig):
         sys.exit(mistake)
     logs.setup(flags.log_level)
+    bound_memory()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

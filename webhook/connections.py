@@ -1,12 +1,13 @@
 """Keeps room for API servers on the webhook's port, to which every pod can connect.
 
-An open TLS connection costs about 280 KiB, and no network policy can tell an API server from a pod.
+An open TLS connection costs about 100 KiB, and no network policy can tell an API server from a pod.
 So connections of each sort are bounded: those that have sent no review, those on which a request
 is being answered, and those between two reviews. When one too many arrives, the oldest of its sort
 goes.
 """
 
 import asyncio
+import gc
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -31,6 +32,10 @@ STRANGER_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 120.0
 """Longer than Go's clients keep an idle connection (90 s), so that they close it and not we."""
 SWEEP_INTERVAL_S = 1.0
+COLLECT_AFTER = 100
+"""Connections accepted, between two collections of those that have ended: each is a reference cycle
+around some 150 KiB in OpenSSL's objects, which Python does not count. It would wait for thousands.
+"""
 BACKLOG = 512
 CreateHandler = Callable[[], asyncio.Protocol]
 
@@ -67,6 +72,8 @@ class Connections:
 
     def __init__(self) -> None:
         self._open: dict[asyncio.Protocol, Connection] = {}
+        # since the last collection
+        self._accepted = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -114,6 +121,7 @@ class Connections:
             connection = Connection(create(), since=loop.time())
             # before the handshake, whose last packet may carry a request
             self._open[connection.handler] = connection
+            self._accepted += 1
             connection.handshake = asyncio.create_task(_shake_hands(connection, peer, context))
             self._make_room()
             # what has arrived before goes on
@@ -139,12 +147,15 @@ class Connections:
             self.sweep(asyncio.get_running_loop().time())
 
     def sweep(self, now: float) -> None:
-        """Closes what has been idle for too long."""
+        """Closes what has been idle for too long, and frees what ended connections took."""
         self._forget_closed()
         for connection in list(self._open.values()):
             limit_s = STRANGER_TIMEOUT_S if connection.is_stranger else IDLE_TIMEOUT_S
             if not connection.in_flight and now - connection.since > limit_s:
                 self._drop(connection)
+        if self._accepted >= COLLECT_AFTER:
+            self._accepted = 0
+            gc.collect()
 
     def _drop(self, connection: Connection) -> None:
         connection.abort()

@@ -95,7 +95,8 @@ class Reviewer:
                 await body.read(request, self._large_bodies, turn)
                 started = time.perf_counter()
                 answer = await self._answer(request.path, body, turn, deadline)
-        except TimeoutError:
+        # to a peer that has gone too: nobody reads it, but an error would fill the log
+        except (TimeoutError, ConnectionError):
             return refusal(body.uid, BUSY, code=503)
         except TooLarge as error:
             return refusal(body.uid, str(error), code=413)

@@ -1,6 +1,7 @@
 """Idle and unfinished connections are bounded, and an honest review is answered beside them."""
 
 import asyncio
+import gc
 import io
 import json
 import ssl
@@ -10,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from cede.kube.webhook_secret import HOSTS
 from tests.builders.jobs import TEAM, elastic_job, make_review
@@ -177,6 +179,25 @@ async def test_who_sends_no_review_is_closed_soon_and_an_api_server_is_not(port:
         assert len(port.connections) == 1
         port.connections.sweep(now + limits.IDLE_TIMEOUT_S + 5)
         assert len(port.connections) == 0
+
+
+async def test_connections_that_have_ended_take_no_memory_after_a_sweep(
+    port: Port, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the sweep they wait for Python's own collection, which comes after thousands. They
+    leave no error in the log either."""
+    monkeypatch.setattr(limits, "COLLECT_AFTER", FEW)
+    gc.disable()
+    try:
+        readers = [(await port.begin_review())[0] for _ in range(4 * FEW)]
+        ended = [reader.read() for reader in readers[: 3 * FEW]]
+        await asyncio.gather(*ended, return_exceptions=True)
+        port.connections.sweep(asyncio.get_running_loop().time())
+        # and the one that was accepted last
+        assert sum(type(kept) is RequestHandler for kept in gc.get_objects()) <= FEW + 1
+        assert "ERROR" not in {record.levelname for record in caplog.records}
+    finally:
+        gc.enable()
 
 
 async def test_a_review_that_never_ends_is_refused_in_time(
