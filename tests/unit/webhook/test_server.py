@@ -207,11 +207,15 @@ async def test_a_rule_that_raises_refuses(
 async def test_a_large_review_delays_no_other_and_is_refused_in_time(
     client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the API server's timeout it would be stored without a check."""
+    """After the API server's timeout it would be stored without a check. Nobody computes what has
+    been refused meanwhile."""
     decided = threading.Event()
+    begun = 0
 
     def wait_if_large(request: AdmissionRequest) -> list[str]:
+        nonlocal begun
         if "data" in request.object["metadata"]["annotations"]:
+            begun += 1
             decided.wait()
         return []
 
@@ -227,6 +231,9 @@ async def test_a_large_review_delays_no_other_and_is_refused_in_time(
     for _, answer in answers:
         assert answer["response"]["allowed"] is False
         assert "try again" in answer["response"]["status"]["message"]
+    _, answer = await client.post(VALIDATE, large)
+    assert answer["response"] == ALLOWED
+    assert begun == 2
 
 
 async def test_an_update_of_a_large_object_is_answered(client: WebhookClient) -> None:
