@@ -29,6 +29,7 @@ from scheduler.cession.preemptor_state import (
     find_preemptor,
     pods_are_ready,
     starting_reason,
+    waiting_reason,
 )
 from scheduler.cession.promises import needed_targets, suffices, takers, target_uids
 from scheduler.cession.recording import recording
@@ -249,9 +250,7 @@ def _details(
 ) -> str:
     if occurrence is Occurrence.CAPACITY_TAKEN:
         return " ".join(filter(None, (takers(cession, snapshot), _given_up_reason(given_up))))
-    if occurrence is Occurrence.PREEMPTOR_INELIGIBLE and preemptor.pending:
-        return f"Why: {preemptor.pending.ineligible}."
-    return ""
+    return waiting_reason(occurrence, preemptor.pending) if preemptor.pending else ""
 
 
 def _is_left(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:

@@ -1,8 +1,9 @@
-"""PURE. Where the preemptor of a Cession is now, and why its pods are not ready."""
+"""PURE. Where the preemptor of a Cession is now, and why it waits or its pods are not ready."""
 
 from dataclasses import dataclass
 
 from cede.api.cession import Cession, Preemptor
+from scheduler.cession.cession_lifecycle import Occurrence
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -31,6 +32,19 @@ def find_preemptor(cession: Cession, snapshot: Snapshot) -> PreemptorState:
 def pods_are_ready(workload: AdmittedWorkload) -> bool:
     """The pods of a Workload without a Job are not counted."""
     return workload.ready_pods >= workload.size > 0 or not workload.job_version
+
+
+def waiting_reason(occurrence: Occurrence | None, workload: PendingWorkload) -> str:
+    """Why Kueue would not try the preemptor, or who took back what it had been given; empty if
+    something else happened, or nobody knows."""
+    why = ""
+    if occurrence is Occurrence.PREEMPTOR_INELIGIBLE:
+        why = workload.ineligible
+    elif occurrence is Occurrence.ADMISSION_LOST:
+        why = workload.evicted
+        if workload.stopped_for:
+            why = f"it was stopped for Cession {workload.stopped_for}"
+    return f"Why: {why}." if why else ""
 
 
 def starting_reason(preemptor: Preemptor, workload: AdmittedWorkload, waited_s: float) -> str:

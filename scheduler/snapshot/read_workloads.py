@@ -62,6 +62,7 @@ def read_pending(
     template = workload.spec.podSets[0].template
     # Kueue: pkg/workload/workload.go, UnsetQuotaReservationWithCondition
     quota_reserved = condition(workload.status.conditions, names.QUOTA_RESERVED) or Condition()
+    evicted = condition(workload.status.conditions, names.EVICTED) or Condition()
     return PendingWorkload(
         key=workload.metadata.key,
         uid=workload.metadata.uid,
@@ -74,6 +75,7 @@ def read_pending(
         is_scale_up=is_scale_up,
         active=workload.spec.active,
         stopped_for=workload.metadata.labels.get(names.STOPPED_FOR, ""),
+        evicted=evicted.message.rstrip(".") if evicted.status == "True" else "",
         pod_sets=pod_sets,
         ineligible=ineligible,
         queued_at=order_time(workload),

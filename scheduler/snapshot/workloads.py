@@ -35,6 +35,8 @@ class PendingWorkload:
     active: bool = True
     # the Cession that it was stopped for; empty if it was not stopped by us
     stopped_for: str = ""
+    # why Kueue has taken its quota away, in Kueue's words; empty if it had none
+    evicted: str = ""
     # of a scale-up slice, the pods that it adds
     pod_sets: tuple[PodSetRequest, ...] = ()
     # why Kueue would not try to admit it now; empty if it would

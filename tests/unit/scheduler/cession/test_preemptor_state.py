@@ -7,6 +7,7 @@ import pytest
 from cede.api.cession_status import CessionStatus
 from scheduler.actions import UpdateCession
 from scheduler.cession.advance import Step, advance
+from scheduler.cession.cession_lifecycle import Occurrence
 from scheduler.cession.preemptor_state import (
     START_S,
     find_preemptor,
@@ -14,7 +15,7 @@ from scheduler.cession.preemptor_state import (
     starting_reason,
 )
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
 
 
@@ -114,3 +115,27 @@ def test_a_cession_says_why_the_pods_of_its_preemptor_do_not_start_and_writes_it
     starts = snapshot(admitted=[admitted(size=4), replace(claim, failing_pods={}, ready_pods=1)])
     later = recorded(advance(record, starts, NOW + 70)).message
     assert ("1 of its 4 pods is ready" in later, "ImagePullBackOff" in later) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "why"),
+    [
+        pytest.param(
+            replace(pending(active=False, stopped_for="gpt-2"), evicted="It is deactivated"),
+            " Why: it was stopped for Cession gpt-2.",
+            id="another Cession",
+        ),
+        pytest.param(
+            replace(pending(), evicted="Exceeded the PodsReady timeout"),
+            " Why: Exceeded the PodsReady timeout.",
+            id="Kueue",
+        ),
+        pytest.param(pending(), "", id="nobody knows"),
+    ],
+)
+def test_a_cession_says_who_took_back_what_its_preemptor_had_been_given(
+    waiting: PendingWorkload, why: str
+) -> None:
+    current = snapshot(admitted=[admitted(size=4)], pending=[waiting])
+    status = recorded(advance(cession("Admitted"), current, NOW))
+    assert status.message == Occurrence.ADMISSION_LOST.sentence + why

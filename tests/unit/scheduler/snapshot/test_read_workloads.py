@@ -79,6 +79,18 @@ def test_a_pending_workload_was_tried_if_kueue_says_so_of_its_present_spec(
     assert (waiting.requeued_at, waiting.is_tried) == ("now", is_tried)
 
 
+@pytest.mark.parametrize(("status", "evicted"), [("True", "Preempted by a job"), ("False", "")])
+def test_a_workload_that_waits_keeps_why_kueue_took_its_quota_away(
+    status: str, evicted: str
+) -> None:
+    body = workload("a", 2)
+    taken = Condition(type=names.EVICTED, status=status, message="Preempted by a job.")
+    waiting = read_pending(
+        replace(body, status=replace(body.status, conditions=(taken,))), "vision"
+    )
+    assert waiting.evicted == evicted
+
+
 # --- annotations ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0)]
