@@ -41,7 +41,7 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 
 test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 5 h
 	@CEDE_KINDS=1 $(MAKE) test-integrations
-	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler \
+	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/processes tests/unit/scheduler tests/unit/webhook \
 		tests/unit/elastic_runtime/training
 	@$(LOCAL) up
 	@CEDE_KINDS=1 CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
