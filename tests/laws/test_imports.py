@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -99,6 +100,22 @@ def test_importing_a_package_imports_nothing_else(package: str) -> None:
         for alias in node.names
     }
     assert imported <= {"sys", "typing", "importlib"}, f"{name(path)} imports {imported}"
+
+
+def test_the_tests_of_the_runtime_run_where_nothing_of_the_controllers_is_installed() -> None:
+    """`make test-pythons` and `make test-oldest`: deploy/locks/pythons.txt and oldest.txt."""
+    paths = sources("tests/processes", "tests/unit/elastic_runtime")
+    imported = {package for path in paths for package in _imported_packages(path)}
+    ours = {"elastic_runtime", "tests", "pytest", "hypothesis", "torch", "numpy"}
+    assert imported - set(sys.stdlib_module_names) <= ours
+
+
+def _imported_packages(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom):
+            yield str(node.module).partition(".")[0]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
 
 
 def test_what_the_command_requires_is_in_the_environment_of_the_tests() -> None:
