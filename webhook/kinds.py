@@ -71,12 +71,12 @@ def get_pod_templates(job: Json) -> Iterator[PodTemplate]:
 
 
 def _wrapped_templates(spec: Json) -> Iterator[PodTemplate]:
-    for path, wrapped in _wrapped_objects(spec):
+    for path, wrapped in get_wrapped_objects(spec):
         for inner_path, template in get_pod_templates(wrapped):
             yield f"{path}.{inner_path}", template
 
 
-def _wrapped_objects(spec: Json) -> Iterator[tuple[str, Json]]:
+def get_wrapped_objects(spec: Json) -> Iterator[tuple[str, Json]]:
     """(field path, object) of an AppWrapper's components; one inside another is ignored."""
     for i, component in enumerate(get_list(spec, "components")):
         wrapped = get_dict(component, "template")
@@ -141,7 +141,7 @@ def _classes_beside_templates(job: Json) -> Iterator[tuple[str, str]]:
             yield from _class_at(f"spec.{role}.template.spec", spec, role, "template", "spec")
         yield from _class_at("spec.batchSchedulerOptions", spec, "batchSchedulerOptions")
     if get_group_kind(job) == APP_WRAPPER:
-        for path, wrapped in _wrapped_objects(spec):
+        for path, wrapped in get_wrapped_objects(spec):
             for inner, name in _classes_beside_templates(wrapped):
                 yield f"{path}.{inner}", name
 
