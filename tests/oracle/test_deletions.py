@@ -79,6 +79,43 @@ def test_a_job_without_pods_is_deleted_by_any_client(
     assert bool(judge(job, deletion=options)) == is_refused
 
 
+# --- pods -----------------------------------------------------------------------------------------
+TEN_YEARS_S = 315_360_000
+
+
+@pytest.mark.parametrize(
+    ("own_s", "grace_s", "is_refused"),
+    [
+        pytest.param(30, None, False, id="none"),
+        pytest.param(30, 0, False, id="at once, as the kubelet does"),
+        pytest.param(30, 600, False, id="as long as policies allow by default"),
+        pytest.param(30, 601, True, id="longer"),
+        pytest.param(30, TEN_YEARS_S, True, id="years"),
+        pytest.param(None, TEN_YEARS_S, True, id="years, and the pod says nothing"),
+        pytest.param(3600, 3600, False, id="that of the pod"),
+        pytest.param(3600, 3601, True, id="above that of the pod"),
+    ],
+)
+def test_nobody_lets_a_pod_run_on_by_deleting_it(
+    judge: Judge, own_s: int | None, grace_s: int | None, is_refused: bool
+) -> None:
+    """The Job made another one in its place, and ended this one no more: the API server only
+    shortens the grace period of a pod that is being deleted."""
+    pod = job_of_kind("Pod", pod_spec())
+    if own_s is not None:
+        pod["spec"]["terminationGracePeriodSeconds"] = own_s
+    options: Json = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+    assert bool(judge(pod, deletion=options)) is is_refused
+    assert judge(pod, JOB_CONTROLLER, deletion=options) == []
+    assert judge(pod, deletion=options, labels={}) == [], "in a namespace of no team"
+    assert judge(JOB_SET, deletion=options) == [], "of no other kind is it read"
+
+
+def test_a_pod_is_deleted_whatever_becomes_of_what_it_owns(judge: Judge) -> None:
+    pod = job_of_kind("Pod", pod_spec())
+    assert judge(pod, deletion={"propagationPolicy": "Orphan"}) == []
+
+
 # --- finalizers -----------------------------------------------------------------------------------
 MATCHED = sorted(jobs_of_every_kind(pod_spec()).keys() - {"Pod"})
 
