@@ -6,11 +6,11 @@ from webhook.admission import AdmissionRequest
 from webhook.elastic_defaults import prepare_new, prepare_updated
 from webhook.elastic_job import is_elastic
 from webhook.failure_policy import with_short_delay
+from webhook.finalizers import delete_with_pods
 from webhook.gentle_stop import give_time_to_save
 from webhook.job_sets import prepare_job_set
-from webhook.json_fields import copied, ensure_dict, get_dict, get_group_kind, get_label, get_list
+from webhook.json_fields import copied, ensure_dict, get_dict, get_group_kind, get_label
 from webhook.kinds import (
-    JOB,
     JOB_SET,
     SERVING,
     get_effective_label,
@@ -21,10 +21,6 @@ from webhook.kinds import (
 from webhook.runtime_injection import inject_runtime
 from webhook.servers import is_server, note_replicas
 from webhook.team import Team
-
-FOREGROUND_DELETION = "foregroundDeletion"
-OF_GARBAGE_COLLECTOR = (FOREGROUND_DELETION, "orphan")
-"""The finalizers that say what the garbage collector does. An object has one of them at most."""
 
 
 def apply_defaults(request: AdmissionRequest) -> Json:
@@ -41,7 +37,7 @@ def apply_defaults(request: AdmissionRequest) -> Json:
     job = copied(request.object)
     if not is_child:
         _set_labels(job, request)
-        _delete_with_pods(job, request.old)
+        delete_with_pods(job, request.old)
     inject_runtime(job, request.old, request.team)
     if is_elastic(job):
         if request.old is None:
@@ -54,20 +50,6 @@ def apply_defaults(request: AdmissionRequest) -> Json:
         prepare_job_set(job, request.old, request.team)
     give_time_to_save(job, request.old, request.team)
     return job
-
-
-def _delete_with_pods(job: Json, old: Json | None) -> None:
-    """By the default of batch/v1 the API server leaves the pods of a Job that is deleted, outside
-    of every quota. With this finalizer a client that names no propagationPolicy deletes them, too;
-    a client that names one decides (k8s.io/apiserver: pkg/registry/generic/registry/store.go,
-    deletionFinalizersForGarbageCollection). An update with the user's file keeps it. Decision 30.
-    """
-    had_it = FOREGROUND_DELETION in get_list(get_dict(old, "metadata"), "finalizers")
-    if get_group_kind(job) != JOB or not (old is None or had_it):
-        return
-    finalizers = get_list(get_dict(job, "metadata"), "finalizers")
-    if not any(finalizer in OF_GARBAGE_COLLECTOR for finalizer in finalizers):
-        ensure_dict(job, "metadata")["finalizers"] = [*finalizers, FOREGROUND_DELETION]
 
 
 def _set_labels(job: Json, request: AdmissionRequest) -> None:

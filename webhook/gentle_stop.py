@@ -15,7 +15,14 @@ from webhook.json_fields import (
     get_group_kind,
     get_list,
 )
-from webhook.kinds import DEPLOYMENT, SERVING, TRAIN_JOB, PodTemplate, get_pod_templates
+from webhook.kinds import (
+    DEPLOYMENT,
+    SERVING,
+    TRAIN_JOB,
+    PodTemplate,
+    get_pod_specs,
+    get_pod_templates,
+)
 from webhook.team import Team
 
 KUBERNETES_GRACE_S = 30
@@ -203,6 +210,22 @@ def _shortest_s(job: Json, team: Team) -> int:
     templates: list[PodTemplate] = [] if is_elastic(job) else list(get_pod_templates(job))
     graces = [pod_grace_s(job, template, team) for _, template in templates]
     return min(graces, default=job_grace_s(job, team))
+
+
+def long_grace_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]:
+    """Pods that say they need longer than the policy allows: while they are stopped, they hold
+    accelerators whose quota Kueue has freed. What a pod of the job had passes, as Kubernetes'
+    default and what we set, which is no more."""
+    allowed_s = max(team.max_grace_s, KUBERNETES_GRACE_S)
+    had_s = max((_own_grace_s(pod) for _, pod in get_pod_specs(old or {})), default=0)
+    for path, pod in get_pod_specs(job):
+        own_s = _own_grace_s(pod)
+        if own_s > max(allowed_s, had_s):
+            yield (
+                f"{path}.terminationGracePeriodSeconds is {own_s}, but the policy allows "
+                f"{allowed_s} s at most: lower it, or ask an admin to raise "
+                f"spec.preemption.maxGraceSeconds of the ClusterPolicy"
+            )
 
 
 def after_preemption_complaints(job: Json, old: Json | None) -> Iterator[str]:

@@ -71,12 +71,12 @@ def get_pod_templates(job: Json) -> Iterator[PodTemplate]:
 
 
 def _wrapped_templates(spec: Json) -> Iterator[PodTemplate]:
-    for path, wrapped in _wrapped_objects(spec):
+    for path, wrapped in get_wrapped_objects(spec):
         for inner_path, template in get_pod_templates(wrapped):
             yield f"{path}.{inner_path}", template
 
 
-def _wrapped_objects(spec: Json) -> Iterator[tuple[str, Json]]:
+def get_wrapped_objects(spec: Json) -> Iterator[tuple[str, Json]]:
     """(field path, object) of an AppWrapper's components; one inside another is ignored."""
     for i, component in enumerate(get_list(spec, "components")):
         wrapped = get_dict(component, "template")
@@ -119,15 +119,32 @@ def _template_at(path: str, value: object, *keys: str) -> Iterator[PodTemplate]:
         yield ".".join((path, *keys)), template
 
 
+def get_pod_specs(job: Json) -> Iterator[PodTemplate]:
+    """(field path, value) of each place where the object has fields of a pod spec: in its pod
+    templates, and beside those of a SparkApplication, which are no whole ones."""
+    spec = get_dict(job, "spec")
+    if get_group_kind(job) == APP_WRAPPER:
+        for path, wrapped in get_wrapped_objects(spec):
+            for inner, pod in get_pod_specs(wrapped):
+                yield f"{path}.{inner}", pod
+        return
+    for path, template in get_pod_templates(job):
+        yield f"{path}.spec".removeprefix("."), get_dict(template, "spec")
+    if get_group_kind(job) == SPARK_APPLICATION:
+        for role in ("driver", "executor"):
+            yield f"spec.{role}", get_dict(spec, role)
+            yield f"spec.{role}.template.spec", get_dict(spec, role, "template", "spec")
+
+
 # --- PriorityClasses ------------------------------------------------------------------------------
 def get_pod_classes(job: Json) -> Iterator[tuple[str, str]]:
     """(field path, name) of each PriorityClass that the object names for its pods."""
-    for path, template in get_pod_templates(job):
-        yield from _class_at(f"{path}.spec".removeprefix("."), template, "spec")
-    yield from _classes_beside_templates(job)
+    for path, pod in get_pod_specs(job):
+        yield from _class_at(path, pod)
+    yield from _classes_beside_pods(job)
 
 
-def _classes_beside_templates(job: Json) -> Iterator[tuple[str, str]]:
+def _classes_beside_pods(job: Json) -> Iterator[tuple[str, str]]:
     spec = get_dict(job, "spec")
     group, _ = get_group_kind(job)
     if group == KUBEFLOW:
@@ -135,14 +152,10 @@ def _classes_beside_templates(job: Json) -> Iterator[tuple[str, str]]:
         keys = ("runPolicy", "schedulingPolicy")
         yield from _class_at("spec.runPolicy.schedulingPolicy", spec, *keys, field="priorityClass")
     if get_group_kind(job) == SPARK_APPLICATION:
-        # its pods have no whole templates
-        for role in ("driver", "executor"):
-            yield from _class_at(f"spec.{role}", spec, role)
-            yield from _class_at(f"spec.{role}.template.spec", spec, role, "template", "spec")
         yield from _class_at("spec.batchSchedulerOptions", spec, "batchSchedulerOptions")
     if get_group_kind(job) == APP_WRAPPER:
-        for path, wrapped in _wrapped_objects(spec):
-            for inner, name in _classes_beside_templates(wrapped):
+        for path, wrapped in get_wrapped_objects(spec):
+            for inner, name in _classes_beside_pods(wrapped):
                 yield f"{path}.{inner}", name
 
 

@@ -13,7 +13,8 @@ from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_job import is_elastic, is_prepared
 from webhook.elastic_rules import change_complaints, job_complaints
-from webhook.gentle_stop import after_preemption_complaints, time_complaints
+from webhook.finalizers import finalizer_complaints
+from webhook.gentle_stop import after_preemption_complaints, long_grace_complaints, time_complaints
 from webhook.job_sets import job_set_complaints, sizes_complaints
 from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
@@ -52,6 +53,7 @@ def complaints(request: AdmissionRequest) -> list[str]:
     current = [
         *_object_complaints(request.object, request.old, request.team),
         *mark_complaints(request.object, request.user, request.team),
+        *finalizer_complaints(request),
     ]
     if request.old is None:
         return current
@@ -78,6 +80,7 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
         return
     yield from pod_size_complaints(job, team)
     yield from time_complaints(job, team)
+    yield from long_grace_complaints(job, old, team)
     yield from after_preemption_complaints(job, old)
     yield from runtime_complaints(job, old, team)
     if get_group_kind(job) == JOB_SET:

@@ -34,7 +34,11 @@ class Preemption(BaseModel):
         default=600,
         ge=0,
         le=86400,
-        description="Most seconds that a job may ask for in its annotation cede.dev/grace.",
+        description=(
+            "Most seconds that a job may ask for in its annotation cede.dev/grace, and in the "
+            "terminationGracePeriodSeconds of its pods. 30, which is Kubernetes' default, is "
+            "always allowed there."
+        ),
     )
     minRuntimeSeconds: int = Field(
         default=60,

@@ -36,7 +36,9 @@ class TeamSecurity(BaseModel):
         description=(
             "Namespaces of the controllers that create jobs for other jobs, such as the Job of a "
             "JobSet. Only their service accounts may name such an owner: what it owns is not "
-            "queued by itself. A list adds to the default, which always counts."
+            "queued by itself. Only they may add finalizers to jobs, but for foregroundDeletion: a "
+            "job that stays when it is deleted has pods and no quota. A list adds to the default, "
+            "which always counts."
         ),
     )
     podPriorityClasses: list[ClassName] = Field(

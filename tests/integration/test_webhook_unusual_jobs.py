@@ -48,7 +48,7 @@ UNUSUAL = {
         containers=[{"name": f"c{i}", "image": "c"} for i in range(20)] + [CONTAINER]
     ),
     "its own subdomain": with_pod(subdomain="mine", hostname="me", setHostnameAsFQDN=False),
-    "a long grace period": with_pod(terminationGracePeriodSeconds=86_400),
+    "a long grace period": with_pod(terminationGracePeriodSeconds=600),
     "no grace period": with_pod(terminationGracePeriodSeconds=0),
     "placement": with_pod(
         nodeSelector={"a": "b"},

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cede.api import names
 from cede.api.objects import Json
-from tests.builders.job_kinds import job_of_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
 from tests.builders.jobs import plain_job
 from tests.harness.admission import Judge
 
@@ -78,8 +79,110 @@ def test_a_job_without_pods_is_deleted_by_any_client(
     assert bool(judge(job, deletion=options)) == is_refused
 
 
-def test_nobody_makes_the_garbage_collector_leave_pods(judge: Judge) -> None:
-    [message] = judge(JOB_SET | ORPHAN)
-    assert "finalizer orphan" in message
-    assert judge(JOB_SET | ORPHAN, old=JOB_SET)
-    assert judge(JOB_SET | ORPHAN, old=JOB_SET | ORPHAN) == []
+# --- pods -----------------------------------------------------------------------------------------
+TEN_YEARS_S = 315_360_000
+
+
+@pytest.mark.parametrize(
+    ("own_s", "grace_s", "is_refused"),
+    [
+        pytest.param(30, None, False, id="none"),
+        pytest.param(30, 0, False, id="at once, as the kubelet does"),
+        pytest.param(30, 600, False, id="as long as policies allow by default"),
+        pytest.param(30, 601, True, id="longer"),
+        pytest.param(30, TEN_YEARS_S, True, id="years"),
+        pytest.param(None, TEN_YEARS_S, True, id="years, and the pod says nothing"),
+        pytest.param(3600, 3600, False, id="that of the pod"),
+        pytest.param(3600, 3601, True, id="above that of the pod"),
+    ],
+)
+def test_nobody_lets_a_pod_run_on_by_deleting_it(
+    judge: Judge, own_s: int | None, grace_s: int | None, is_refused: bool
+) -> None:
+    """The Job made another one in its place, and ended this one no more: the API server only
+    shortens the grace period of a pod that is being deleted."""
+    pod = job_of_kind("Pod", pod_spec())
+    if own_s is not None:
+        pod["spec"]["terminationGracePeriodSeconds"] = own_s
+    options: Json = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+    assert bool(judge(pod, deletion=options)) is is_refused
+    assert judge(pod, JOB_CONTROLLER, deletion=options) == []
+    assert judge(pod, deletion=options, labels={}) == [], "in a namespace of no team"
+    assert judge(JOB_SET, deletion=options) == [], "of no other kind is it read"
+
+
+def test_a_pod_is_deleted_whatever_becomes_of_what_it_owns(judge: Judge) -> None:
+    pod = job_of_kind("Pod", pod_spec())
+    assert judge(pod, deletion={"propagationPolicy": "Orphan"}) == []
+
+
+# --- finalizers -----------------------------------------------------------------------------------
+MATCHED = sorted(jobs_of_every_kind(pod_spec()).keys() - {"Pod"})
+
+
+@pytest.mark.parametrize("finalizer", ["orphan", "example.com/keep"])
+@pytest.mark.parametrize("kind", MATCHED)
+def test_nobody_makes_the_garbage_collector_leave_pods(
+    judge: Judge, kind: str, finalizer: str
+) -> None:
+    """Kueue frees the quota of a job once it has a deletionTimestamp, and the garbage collector
+    leaves what an object owns that is still there."""
+    plain = job_of_kind(kind, pod_spec())
+    kept = with_finalizer(plain, finalizer)
+    for old in (None, plain, with_finalizer(plain, "foregroundDeletion")):
+        [message] = judge(kept, old=old)
+        assert "outside of every quota" in message
+        assert "security.controllerNamespaces" in message
+    assert judge(kept, old=kept) == judge(plain, old=kept) == []
+
+
+def test_a_finalizer_beside_that_of_before_is_refused(judge: Judge) -> None:
+    old = with_finalizer(JOB_SET, "example.com/keep")
+    more = ["example.com/keep", "foregroundDeletion", "example.com/too"]
+    metadata = old["metadata"] | {"finalizers": more}
+    assert judge(old | {"metadata": metadata | {"finalizers": more[:2]}}, old=old) == []
+    assert judge(old | {"metadata": metadata}, old=old)
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "finalizer"),
+    [
+        pytest.param(
+            "RayCluster",
+            "system:serviceaccount:kuberay-operator:kuberay-operator",
+            "ray.io/gcs-ft-redis-cleanup-finalizer",
+            id="of an operator",
+        ),
+        pytest.param(
+            "Job",
+            "system:serviceaccount:argocd:argocd-application-controller",
+            "argocd.argoproj.io/hook-finalizer",
+            id="of one that the admin trusts",
+        ),
+    ],
+)
+def test_controllers_set_finalizers(judge: Judge, kind: str, user: str, finalizer: str) -> None:
+    plain = job_of_kind(kind, pod_spec())
+    trusted = {names.CONTROLLERS: "argocd"}
+    for old in (None, plain):
+        assert judge(with_finalizer(plain, finalizer), user, old=old, annotations=trusted) == []
+        assert judge(with_finalizer(plain, finalizer), old=old, annotations=trusted)
+
+
+def wrapper(finalizer: str = "") -> Json:
+    made = job_of_kind("AppWrapper", pod_spec())
+    metadata: Json = made["spec"]["components"][0]["template"].setdefault("metadata", {})
+    if finalizer:
+        metadata["finalizers"] = [finalizer]
+    return made
+
+
+def test_an_app_wrapper_has_no_finalizers_for_what_it_makes(judge: Judge) -> None:
+    """Its controller creates the objects in it with all their metadata."""
+    for old in (None, wrapper(), wrapper("example.com/other")):
+        [message] = judge(wrapper("example.com/keep"), old=old)
+        assert "outside of every quota" in message
+    kept = wrapper("example.com/keep")
+    changed = kept | {"spec": kept["spec"] | {"suspend": True}}
+    assert judge(changed, old=kept) == judge(wrapper(), old=kept) == []
+    assert judge(wrapper("foregroundDeletion")) == judge(wrapper()) == []

@@ -11,7 +11,8 @@ from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
 from tests.builders.jobs import PRIORITY, QUEUE, TEAM, with_owner
 from tests.paths import TREE
 from webhook.admission import AdmissionRequest
-from webhook.defaults import FOREGROUND_DELETION, apply_defaults
+from webhook.defaults import apply_defaults
+from webhook.finalizers import FOREGROUND_DELETION
 from webhook.gentle_stop import TORCHRUN_TIMEOUT
 from webhook.kinds import JOBS, POD, SERVING, get_pod_templates, is_in_scope
 from webhook.node_fit import get_pod_requests
