@@ -11,25 +11,15 @@ from cede.api.budget import noted_use
 from cede.api.kueue import Lease, Node
 from cede.api.objects import (
     ALLOCATIONS,
-    CLUSTER_QUEUES,
-    CLUSTER_ROLE_BINDINGS,
-    COHORTS,
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
     LEASES,
-    LOCAL_QUEUES,
     NAMESPACES,
-    NETWORK_POLICIES,
     NODES,
     POLICIES,
-    PRIORITY_CLASSES,
-    RESOURCE_FLAVORS,
     RESOURCE_QUOTAS,
-    ROLE_BINDINGS,
     SECRETS,
-    SERVICES,
-    TOPOLOGIES,
     Json,
     Key,
     Kind,
@@ -38,13 +28,15 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy, Preemption
 from cede.kube.cache import Cache
 from cede.kube.client import Client
+from cede.kube.errors import NotFound
 from cede.kube.expectations import Expectations
+from cede.kube.loop import Unfinished
 from cede.kueue_settings import config as kueue_config
 from cede.kueue_settings.config import KueueInstallation
 from quota_controller import leftovers, metrics
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
-from quota_controller.desired.desired_object import ObjectId
+from quota_controller.desired.desired_object import LABELLED_KINDS, ObjectId
 from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.object_counts import same_limits
 from quota_controller.desired.plan import Snapshot, make_plan
@@ -56,19 +48,6 @@ from quota_controller.status_writer import StatusWriter
 
 P = TypeVar("P")
 
-LABELLED_KINDS = (
-    TOPOLOGIES,
-    RESOURCE_FLAVORS,
-    COHORTS,
-    PRIORITY_CLASSES,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    SERVICES,
-    NETWORK_POLICIES,
-    ROLE_BINDINGS,
-    CLUSTER_ROLE_BINDINGS,
-)
-"""The kinds of which only objects with Cede's label are watched."""
 SCHEDULER_LEASE: Key = (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE)
 POLICY: Key = ("", names.POLICY_NAME)
 
@@ -181,7 +160,10 @@ class Controller:
 
     # --- one pass ---------------------------------------------------------------------------------
     async def reconcile(self) -> float:
-        """One pass: look, decide, act. Returns the seconds until the next, if nothing changes."""
+        """One pass: look, decide, act. Returns the seconds until the next, if nothing changes.
+
+        Raises Unfinished if a kind cannot be read that an installed cluster has.
+        """
         now = self.clock()
         for expectations in self.expectations.values():
             expectations.clear_observed()
@@ -190,7 +172,10 @@ class Controller:
         unsynced = self._unsynced_caches()
         if unsynced:
             await self._report_unsynced(unsynced, now)
-            return RETRY_INTERVAL_S
+            if all(isinstance(cache.trouble, NotFound) for cache in unsynced):
+                # Kueue is not installed yet
+                return RETRY_INTERVAL_S
+            raise Unfinished(RETRY_INTERVAL_S)
 
         await self.root_key.refresh(now)
         await self.kubernetes.refresh(now)
@@ -225,7 +210,7 @@ class Controller:
 
     async def _report_unsynced(self, unsynced: Iterable[Cache[Any]], now: float) -> None:
         """The policy's status reports kinds that cannot be read at all."""
-        read_errors = {cache.kind.kind: cache.trouble for cache in unsynced if cache.trouble}
+        read_errors = {c.kind.kind: str(c.trouble) for c in unsynced if c.trouble}
         policy = self.policies.get(POLICY)
         if policy and read_errors:
             await self.status_writer.report_unsynced(policy, read_errors, now)
@@ -249,7 +234,7 @@ class Controller:
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),
                 self.kueue_deployment.get(kueue_config.DEPLOYMENT),
-                self.kueue_config_map.trouble or self.kueue_deployment.trouble,
+                str(self.kueue_config_map.trouble or self.kueue_deployment.trouble or ""),
             ),
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()

@@ -15,7 +15,8 @@ from cede.api import names
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, LEASES, Json
 from cede.kube import service
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.lease import Stalled, Times
 from tests.fakes.api_faults import hangs, refuses
