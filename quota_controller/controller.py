@@ -97,12 +97,11 @@ class Controller:
         self.root_key = RootKey(client)
         self.kubernetes = KubernetesVersion(client)
         self.removed_classes = RemovedClasses(client)
-        # What the last plan granted, by uid, and when. The watch may show older statuses for a
-        # while. After that, the statuses count: another replica may have led meanwhile.
+        # What the last plan granted, by uid. It counts more than the statuses: the watch may show
+        # older ones, and the API server may refuse them.
         self.grant_records: Mapping[str, GrantRecord] = {}
-        self.granted_at = 0.0
         # the problems of the last writes, and the time of the first pass that had the same
-        self.last_problems: Problems = {}
+        self.last_problems: tuple[Problems, Problems] = {}, {}
         self.last_problems_since = 0.0
         self.applier = Applier(client, lambda: self.clock(), self._expect)
         self.status_writer = StatusWriter(client, self._expect)
@@ -133,6 +132,10 @@ class Controller:
         """All caches."""
         optional = [self.kueue_config_map, self.kueue_deployment, self.ledger_notes]
         return [*self.required_caches, *optional]
+
+    def begin(self) -> None:
+        """We lead from now on. Another replica may have led before, so the statuses count."""
+        self.grant_records = {}
 
     def _expect(self, kind: Kind, key: Key, body: Json) -> None:
         """Notes our own write, so that its watch event does not cause another pass."""
@@ -182,7 +185,6 @@ class Controller:
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         self.grant_records = plan.grant_records
-        self.granted_at = now
         await self.applier.apply(snapshot, plan)
         await self.removed_classes.delete_unused(snapshot.policy, snapshot.live, now)
         if not snapshot.leader and not snapshot.returning:
@@ -192,7 +194,6 @@ class Controller:
         snapshot = replace(snapshot, live=self._live_objects(now))
         problems, edits = self.applier.problems, self.applier.reverted_edits
         await self.status_writer.report(snapshot, plan, problems, edits, now)
-        self.granted_at = self.clock()
 
         # If only our own writes were observed during the pass, no new one is needed.
         if all(expectations.only_own_writes for expectations in self.expectations.values()):
@@ -241,7 +242,7 @@ class Controller:
             ),
             unreadable_allocations=frozenset(name for _, name in self.allocations.unreadable),
             unreadable_to_scheduler=self.unreadable_to_scheduler,
-            grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
+            grant_records=self.grant_records,
             month_use=noted_use(self.ledger_notes.get(names.LEDGER_NOTES)),
         )
 
@@ -259,10 +260,10 @@ class Controller:
         """Soon while something failed or is not confirmed; in time for the watchdog in any case."""
         retry_interval = self._retry_interval(now)
         seconds = IDLE_INTERVAL_S
-        if self.applier.problems or not self.root_key.value:
+        if any(self.last_problems) or not self.root_key.value:
             seconds = retry_interval
         elif self.status_writer.has_waiting:
-            # before what was granted is forgotten, which only a status keeps
+            # until it is written, another replica does not know what was granted
             seconds = RETRY_INTERVAL_S
         elif self.applier.unseen_writes:
             seconds = WATCH_LAG_S
@@ -273,8 +274,9 @@ class Controller:
 
     def _retry_interval(self, now: float) -> float:
         """Seconds to the next try: as long as the problems have been the same, within limits."""
-        if self.last_problems != self.applier.problems:
-            self.last_problems = self.applier.problems
+        problems = self.applier.problems, self.status_writer.problems
+        if self.last_problems != problems:
+            self.last_problems = problems
             self.last_problems_since = now
         unchanged_s = now - self.last_problems_since
         return min(max(RETRY_INTERVAL_S, unchanged_s), MAX_RETRY_INTERVAL_S)
