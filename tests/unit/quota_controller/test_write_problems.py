@@ -150,13 +150,13 @@ async def test_an_allocation_that_keeps_its_finalizer_says_why(
     assert world.server.get(ALLOCATIONS, ("", "research")) is None
 
 
-@pytest.mark.parametrize("code", [422, 500])
+@pytest.mark.parametrize("code", [403, 404, 409, 422, 500])
 async def test_an_object_that_may_not_be_deleted_stops_no_other_team(
     world: World, code: int
 ) -> None:
     labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.ALLOCATION: "research"}
     old = {"name": "old", "namespace": "research", "labels": labels}
-    refuse(world.server, "DELETE", SERVICES.path(("research", "old")), code)
+    refuse(world.server, "DELETE", SERVICES.path(("research", "old")), code, DENIAL)
     world.server.put(SERVICES, {"metadata": old})
     put_allocation(world.server, "newcomer")
     await passes(world)
@@ -165,6 +165,19 @@ async def test_an_object_that_may_not_be_deleted_stops_no_other_team(
     accept_all(world.server)
     await world.settle()
     assert world.ready("research")["status"] == "True", "it recovers"
+
+
+async def test_an_allocation_whose_objects_may_not_be_deleted_says_why(world: World) -> None:
+    edit(world.server, ALLOCATIONS, ("", "research"), deletionTimestamp=DELETED)
+    refuse(world.server, "DELETE", LOCAL_QUEUES.path(("research", "default")), 403, DENIAL)
+    await passes(world)
+    ready = world.ready("research")
+    assert (ready["status"], ready["reason"]) == ("False", "WriteRefused")
+    assert "the deletion of LocalQueue default in namespace research" in ready["message"]
+    assert ready["message"].endswith(DENIAL)
+    accept_all(world.server)
+    await passes(world)
+    assert world.server.get(ALLOCATIONS, ("", "research")) is None
 
 
 @pytest.mark.parametrize(("code", "reason"), REFUSALS)
