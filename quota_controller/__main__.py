@@ -32,7 +32,9 @@ async def run(client: Client, flags: service.Flags) -> None:
     """Runs the controller until cancelled, and beside it what keeps the webhook's certificates."""
     controller = Controller(client, asyncio.Event(), time.time)
     keeper = CertificateKeeper(client, asyncio.Event(), time.time)
-    await service.run_replica(controller, client, flags, LEADERSHIP, beside=[keeper])
+    await service.run_replica(
+        controller, client, flags, LEADERSHIP, beside=[keeper], began=controller.begin
+    )
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -234,9 +234,14 @@ class Applier:
     async def _delete(self, kind: Kind, key: Key, uid: str, owner: str) -> None:
         log.info("delete", extra={"kind": kind.kind, "key": "/".join(key)})
         what = f"the deletion of {display_name(kind, key)}"
-        # forbidden: somebody has copied our labels to an object with a name that is not ours
-        with self._reporting(owner, what), suppress(Forbidden):
-            await self.client.delete(kind, key, uid=uid)
+        with self._reporting(owner, what):
+            try:
+                await self.client.delete(kind, key, uid=uid)
+            except Forbidden as error:
+                # without the right: somebody has copied our labels to an object with a name that
+                # is not ours
+                if error.concerns_object:
+                    raise
         self.unseen_writes.pop((kind, key), None)
 
     async def _abandon(self, key: Key, uid: str, owner: str) -> None:

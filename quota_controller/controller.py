@@ -11,25 +11,15 @@ from cede.api.budget import noted_use
 from cede.api.kueue import Lease, Node
 from cede.api.objects import (
     ALLOCATIONS,
-    CLUSTER_QUEUES,
-    CLUSTER_ROLE_BINDINGS,
-    COHORTS,
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
     LEASES,
-    LOCAL_QUEUES,
     NAMESPACES,
-    NETWORK_POLICIES,
     NODES,
     POLICIES,
-    PRIORITY_CLASSES,
-    RESOURCE_FLAVORS,
     RESOURCE_QUOTAS,
-    ROLE_BINDINGS,
     SECRETS,
-    SERVICES,
-    TOPOLOGIES,
     Json,
     Key,
     Kind,
@@ -38,13 +28,15 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy, Preemption
 from cede.kube.cache import Cache
 from cede.kube.client import Client
+from cede.kube.errors import NotFound
 from cede.kube.expectations import Expectations
+from cede.kube.loop import Unfinished
 from cede.kueue_settings import config as kueue_config
 from cede.kueue_settings.config import KueueInstallation
 from quota_controller import leftovers, metrics
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
-from quota_controller.desired.desired_object import ObjectId
+from quota_controller.desired.desired_object import LABELLED_KINDS, ObjectId
 from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.object_counts import same_limits
 from quota_controller.desired.plan import Snapshot, make_plan
@@ -56,19 +48,6 @@ from quota_controller.status_writer import StatusWriter
 
 P = TypeVar("P")
 
-LABELLED_KINDS = (
-    TOPOLOGIES,
-    RESOURCE_FLAVORS,
-    COHORTS,
-    PRIORITY_CLASSES,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    SERVICES,
-    NETWORK_POLICIES,
-    ROLE_BINDINGS,
-    CLUSTER_ROLE_BINDINGS,
-)
-"""The kinds of which only objects with Cede's label are watched."""
 SCHEDULER_LEASE: Key = (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE)
 POLICY: Key = ("", names.POLICY_NAME)
 
@@ -118,12 +97,11 @@ class Controller:
         self.root_key = RootKey(client)
         self.kubernetes = KubernetesVersion(client)
         self.removed_classes = RemovedClasses(client)
-        # What the last plan granted, by uid, and when. The watch may show older statuses for a
-        # while. After that, the statuses count: another replica may have led meanwhile.
+        # What the last plan granted, by uid. It counts more than the statuses: the watch may show
+        # older ones, and the API server may refuse them.
         self.grant_records: Mapping[str, GrantRecord] = {}
-        self.granted_at = 0.0
         # the problems of the last writes, and the time of the first pass that had the same
-        self.last_problems: Problems = {}
+        self.last_problems: tuple[Problems, Problems] = {}, {}
         self.last_problems_since = 0.0
         self.applier = Applier(client, lambda: self.clock(), self._expect)
         self.status_writer = StatusWriter(client, self._expect)
@@ -155,6 +133,10 @@ class Controller:
         optional = [self.kueue_config_map, self.kueue_deployment, self.ledger_notes]
         return [*self.required_caches, *optional]
 
+    def begin(self) -> None:
+        """We lead from now on. Another replica may have led before, so the statuses count."""
+        self.grant_records = {}
+
     def _expect(self, kind: Kind, key: Key, body: Json) -> None:
         """Notes our own write, so that its watch event does not cause another pass."""
         version = body["metadata"].get("resourceVersion", "")
@@ -181,7 +163,10 @@ class Controller:
 
     # --- one pass ---------------------------------------------------------------------------------
     async def reconcile(self) -> float:
-        """One pass: look, decide, act. Returns the seconds until the next, if nothing changes."""
+        """One pass: look, decide, act. Returns the seconds until the next, if nothing changes.
+
+        Raises Unfinished if a kind cannot be read that an installed cluster has.
+        """
         now = self.clock()
         for expectations in self.expectations.values():
             expectations.clear_observed()
@@ -190,14 +175,16 @@ class Controller:
         unsynced = self._unsynced_caches()
         if unsynced:
             await self._report_unsynced(unsynced, now)
-            return RETRY_INTERVAL_S
+            if all(isinstance(cache.trouble, NotFound) for cache in unsynced):
+                # Kueue is not installed yet
+                return RETRY_INTERVAL_S
+            raise Unfinished(RETRY_INTERVAL_S)
 
         await self.root_key.refresh(now)
         await self.kubernetes.refresh(now)
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         self.grant_records = plan.grant_records
-        self.granted_at = now
         await self.applier.apply(snapshot, plan)
         await self.removed_classes.delete_unused(snapshot.policy, snapshot.live, now)
         if not snapshot.leader and not snapshot.returning:
@@ -207,7 +194,6 @@ class Controller:
         snapshot = replace(snapshot, live=self._live_objects(now))
         problems, edits = self.applier.problems, self.applier.reverted_edits
         await self.status_writer.report(snapshot, plan, problems, edits, now)
-        self.granted_at = self.clock()
 
         # If only our own writes were observed during the pass, no new one is needed.
         if all(expectations.only_own_writes for expectations in self.expectations.values()):
@@ -225,7 +211,7 @@ class Controller:
 
     async def _report_unsynced(self, unsynced: Iterable[Cache[Any]], now: float) -> None:
         """The policy's status reports kinds that cannot be read at all."""
-        read_errors = {cache.kind.kind: cache.trouble for cache in unsynced if cache.trouble}
+        read_errors = {c.kind.kind: str(c.trouble) for c in unsynced if c.trouble}
         policy = self.policies.get(POLICY)
         if policy and read_errors:
             await self.status_writer.report_unsynced(policy, read_errors, now)
@@ -249,14 +235,14 @@ class Controller:
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),
                 self.kueue_deployment.get(kueue_config.DEPLOYMENT),
-                self.kueue_config_map.trouble or self.kueue_deployment.trouble,
+                str(self.kueue_config_map.trouble or self.kueue_deployment.trouble or ""),
             ),
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
             unreadable_allocations=frozenset(name for _, name in self.allocations.unreadable),
             unreadable_to_scheduler=self.unreadable_to_scheduler,
-            grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
+            grant_records=self.grant_records,
             month_use=noted_use(self.ledger_notes.get(names.LEDGER_NOTES)),
         )
 
@@ -274,10 +260,10 @@ class Controller:
         """Soon while something failed or is not confirmed; in time for the watchdog in any case."""
         retry_interval = self._retry_interval(now)
         seconds = IDLE_INTERVAL_S
-        if self.applier.problems or not self.root_key.value:
+        if any(self.last_problems) or not self.root_key.value:
             seconds = retry_interval
         elif self.status_writer.has_waiting:
-            # before what was granted is forgotten, which only a status keeps
+            # until it is written, another replica does not know what was granted
             seconds = RETRY_INTERVAL_S
         elif self.applier.unseen_writes:
             seconds = WATCH_LAG_S
@@ -288,8 +274,9 @@ class Controller:
 
     def _retry_interval(self, now: float) -> float:
         """Seconds to the next try: as long as the problems have been the same, within limits."""
-        if self.last_problems != self.applier.problems:
-            self.last_problems = self.applier.problems
+        problems = self.applier.problems, self.status_writer.problems
+        if self.last_problems != problems:
+            self.last_problems = problems
             self.last_problems_since = now
         unchanged_s = now - self.last_problems_since
         return min(max(RETRY_INTERVAL_S, unchanged_s), MAX_RETRY_INTERVAL_S)

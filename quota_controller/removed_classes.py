@@ -1,7 +1,6 @@
 """Deletes the priority classes that were taken out of the policy, once no job has them."""
 
 import logging
-from contextlib import suppress
 
 from cede.api.kueue import Workload
 from cede.api.objects import PRIORITY_CLASSES, WORKLOADS
@@ -41,10 +40,20 @@ class RemovedClasses:
         self._checked_at = now
         try:
             workloads, _ = await self._client.list(WORKLOADS, Workload)
-            for name in sorted(due - classes_in_use(workloads)):
-                uid = removed[name]["metadata"].get("uid", "")
-                with suppress(NotFound, Conflict):
-                    await self._client.delete(PRIORITY_CLASSES, ("", name), uid=uid)
-                log.info("removed priority class deleted", extra={"class": name})
         except ApiError as error:
             log.warning("removed priority classes stay", extra={"reason": str(error)})
+            return
+        for name in sorted(due - classes_in_use(workloads)):
+            await self._delete(name, removed[name]["metadata"].get("uid", ""))
+
+    async def _delete(self, name: str, uid: str) -> None:
+        try:
+            await self._client.delete(PRIORITY_CLASSES, ("", name), uid=uid)
+        except ApiError as error:
+            # one that is gone, or was made again, is seen as it is by the next check
+            if error.is_denied or not isinstance(error, NotFound | Conflict):
+                log.warning(
+                    "removed priority class stays", extra={"class": name, "reason": str(error)}
+                )
+        else:
+            log.info("removed priority class deleted", extra={"class": name})

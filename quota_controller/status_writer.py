@@ -11,14 +11,14 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus
 from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, condition, version
 from cede.api.policy import ClusterPolicy, PolicyStatus
-from cede.api.reasons import EventReason, WriteReason
+from cede.api.reasons import EventReason
 from cede.kube import events
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, Conflict, NotFound
 from cede.kube.gather import gather_bounded
 from quota_controller import metrics
 from quota_controller.apply import RevertedEdit
-from quota_controller.desired.conflicts import Problems
+from quota_controller.desired.conflicts import Problem, Problems
 from quota_controller.desired.desired_object import SHARED, ObjectId, display_name
 from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status import policy as policy_conditions
@@ -38,13 +38,15 @@ class StatusWriter:
     """Writes statuses and events.
 
     It remembers the versions of the statuses it wrote, which the watches may not have shown yet.
-    `has_waiting`: after the last report, a status waits until they have, or for another try.
+    After a report, `has_waiting` is whether a status waits until they have, and `problems` are why
+    others are not written, by the name of the object.
     """
 
     def __init__(self, client: Client, on_write: Callable[[Kind, Key, Json], None]) -> None:
         self.client = client
         self.on_write = on_write
         self.has_waiting = False
+        self.problems: dict[str, Problem] = {}
         self._written_versions: dict[ObjectId, int] = {}
         # when the last event about an edit of this object was written
         self._edit_event_times: dict[ObjectId, float] = {}
@@ -59,6 +61,7 @@ class StatusWriter:
     ) -> None:
         """Every status is as the plan says, and every reverted edit has an event at its owner."""
         self.has_waiting = False
+        self.problems = {}
         metrics.show(snapshot, plan)
         picture = (plan, snapshot, write_problems, now)
         statuses = (
@@ -104,14 +107,15 @@ class StatusWriter:
         }
         try:
             written = await self.client.apply(kind, meta.key, body, subresource="status")
-        except (NotFound, Conflict):
-            return
         except ApiError as error:
+            if isinstance(error, NotFound | Conflict) and not error.is_denied:
+                # the next pass decides about the object as it is then
+                return
             # it must not keep the other statuses from being written
-            problem = write_problem(f"the status of {display_name(kind, meta.key)}", error)
+            name = display_name(kind, meta.key)
+            problem = write_problem(f"the status of {name}", error)
             log.error("status not written", extra={"why": problem.message})
-            # one that is refused will be refused again
-            self.has_waiting |= problem.reason == WriteReason.WRITE_FAILED
+            self.problems[name] = problem
             return
         self._written_versions[kind, meta.key] = version(written)
         self.on_write(kind, meta.key, written)

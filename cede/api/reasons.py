@@ -146,6 +146,7 @@ class KueueReason(Reason):
     DEPLOYMENT_NOT_FOUND = ("DeploymentNotFound", "Kueue's Deployment is not in its usual place.")
     CONFIG_MAP_NOT_FOUND = ("ConfigMapNotFound", "Kueue's ConfigMap is not in its usual place.")
     TOO_OLD = ("TooOld", "Kueue is older than the oldest version that Cede supports.")
+    UNTESTED = ("Untested", "Cede was not tested with so new a Kueue; its settings fit the policy.")
     NOT_RUNNING = ("NotRunning", "Kueue's Deployment is scaled to 0.")
     WAIT_FOR_PODS_READY_OFF = (
         "WaitForPodsReadyOff",

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from cede.api.reasons import KubernetesReason
 
 OLDEST_KUEUE = (0, 19, 2)
+TESTED_KUEUE = (0, 19)
+"""The newest minor version that the cells of `make matrix` have. Newer ones may work."""
 OLDEST_KUBERNETES = (1, 30)
 """ValidatingAdmissionPolicy is generally available since then."""
 TESTED_KUBERNETES = ((1, 35), (1, 36), (1, 37))

@@ -15,9 +15,10 @@ from cede.api.written_workload import WrittenWorkload
 from cede.causes.snapshot import COMPONENT_BY_LEASE
 from cede.dashboard.rights import EVERYWHERE, readable_namespaces, with_progress
 from cede.dashboard.view import MAX_WATCHED, UnreadObject, View
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from cede.kube.client import MUTE_S, HttpClient
-from cede.kube.errors import ApiError, Unreadable
+from cede.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from cede.kube.failures import failure_sentence
 from cede.reading.reader import unreadable_progress
 
@@ -121,7 +122,11 @@ class Watches:
         }
         policies = self._policies.all()
         notes = self._notes()
-        hidden = frozenset(cache.kind.plural for cache in self._shared if cache.trouble)
+        hidden = frozenset(
+            cache.kind.plural
+            for cache in self._shared
+            if isinstance(cache.trouble, Forbidden | NotFound)
+        )
         return View(
             policy=policies[0] if policies else None,
             allocations=self._allocations.all(),
@@ -278,7 +283,10 @@ class Watches:
             await asyncio.sleep(PULSE_S)
 
     def _why_stale(self) -> str:
-        """Empty if everything that was read is up to date."""
+        """Empty if everything that may be read was read, and is up to date."""
+        for cache in self._all():
+            if cache.trouble and not isinstance(cache.trouble, Forbidden | NotFound):
+                return f"{cache.kind.plural} cannot be read: {failure_sentence(cache.trouble)}"
         stale = {
             cache.kind.plural
             for cache in self._all()

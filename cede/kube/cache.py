@@ -2,46 +2,35 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import Gauge
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
+from cede.kube.backoff import Backoff
 from cede.kube.client import MUTE_S, Client
 from cede.kube.decoding import WatchEvent
-from cede.kube.errors import ApiError, Forbidden, Gone, NotFound, Unreadable
+from cede.kube.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+    Unreadable,
+)
 from cede.kube.expectations import WHOLE_KIND, Expectations
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
-MAX_DOUBLINGS = 16
+# A server that starts refuses lists for a few seconds; these take about ten.
+REFUSALS_UNTIL_TROUBLE = 5
 UNREADABLE = Gauge(
     "cede_cache_unreadable_objects", "Objects that are kept as they last were.", ["kind"]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """How long to wait after a failed watch, by client-go's rules.
-
-    The delay doubles from `initial_s` to `max_s`, with jitter down to half. A watch that lasted
-    `healthy_s` resets it.
-    """
-
-    initial_s: float = 0.8
-    max_s: float = 30.0
-    healthy_s: float = 120.0
-    # a watch that ends sooner than this counts as failed, even if it brought events
-    min_watch_s: float = 1.0
-
-    def seconds(self, failures: int) -> float:
-        delay_s = min(self.max_s, self.initial_s * 2.0 ** min(failures, MAX_DOUBLINGS))
-        return random.uniform(0.5, 1.0) * delay_s  # noqa: S311
 
 
 def metadata_of(obj: Projection | Json) -> Meta:
@@ -99,8 +88,11 @@ class Cache(Generic[P]):
         # when the server last sent anything, by the event loop's clock
         self._last_sign = float("-inf")
         self.synced = asyncio.Event()
-        # why no list succeeds until somebody acts: the kind does not exist, or we may not read it
-        self.trouble = ""
+        # how often in a row the API server refused the first list
+        self._refusals = 0
+        # why no first list succeeds until somebody acts: the kind does not exist, we may not read
+        # it, or the API server itself cannot
+        self.trouble: ApiError | None = None
 
     @property
     def objects(self) -> Mapping[Key, P]:
@@ -191,13 +183,19 @@ class Cache(Generic[P]):
         if isinstance(error, NotFound) and self._is_optional:
             # somebody has removed the kind
             self._version = ""
-        if isinstance(error, NotFound | Forbidden) and not self.synced.is_set():
-            self._set_trouble(str(error))
+        if not self.synced.is_set():
+            self._note_refusal(error)
 
-    def _set_trouble(self, reason: str) -> None:
-        if reason != self.trouble:
-            self.trouble = reason
-            self._observe(WHOLE_KIND, reason)
+    def _note_refusal(self, error: ApiError) -> None:
+        """Sets `trouble` if waiting alone does not help."""
+        is_busy = isinstance(error, Unreachable | TooManyRequests)
+        self._refusals = 0 if is_busy else self._refusals + 1
+        is_certain = isinstance(error, NotFound | Forbidden)
+        if not is_certain and self._refusals < REFUSALS_UNTIL_TROUBLE:
+            return
+        if str(error) != str(self.trouble):
+            self.trouble = error
+            self._observe(WHOLE_KIND, str(error))
             self._changed()
 
     async def _list(self) -> None:
@@ -226,7 +224,7 @@ class Cache(Generic[P]):
         self._objects = objects
         self._version = version
         self.synced.set()
-        self.trouble = ""
+        self.trouble = None
         if differs:
             self._observe(WHOLE_KIND, version)
             self._changed()

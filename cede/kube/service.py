@@ -108,6 +108,7 @@ async def run_replica(
     leadership: Leadership,
     routes: Iterable[web.RouteDef] = (),
     beside: Collection[Controller] = (),
+    began: Callable[[], None] = lambda: None,
 ) -> None:
     """Keeps the caches, and makes passes while we lead, until cancelled.
 
@@ -115,7 +116,7 @@ async def run_replica(
     that loses the lease is a standby again. Raises Stalled when we led and finished no pass.
     `routes` are answered beside the health checks, by every replica. The controllers in `beside`
     also make passes while we lead. Whether we are ready and may lead does not depend on their
-    caches or their passes.
+    caches or their passes. `began` is called each time that we begin to lead, before any pass.
     """
     progress = Progress(leadership.stalled_after_s)
     key = (names.SYSTEM_NAMESPACE, leadership.lease)
@@ -125,6 +126,8 @@ async def run_replica(
         nonlocal leads
         leads = now_leads
         LEADING.set(now_leads)
+        if now_leads:
+            began()
 
     def is_ready() -> bool:
         is_synced = all(cache.synced.is_set() for cache in controller.needed_caches)

@@ -6,7 +6,7 @@ from cede.api import guards, names
 from cede.api.objects import Json
 from cede.api.policy import PolicySpec
 from cede.api.reasons import KueueReason
-from cede.api.support import OLDEST_KUEUE, text_of
+from cede.api.support import OLDEST_KUEUE, TESTED_KUEUE, text_of
 from cede.api.verdict import Verdict
 from cede.kueue_settings.config import (
     CONFIG_KEY,
@@ -72,6 +72,13 @@ def verdict(spec: PolicySpec, kueue: KueueInstallation, guard_labels: Mapping[st
         return Verdict(False, problems[0].reason, message)
     version = version_of(image_of(kueue.deployment))
     product = f"Kueue {text_of(version)}" if version else "Kueue"
+    if version and version[:2] > TESTED_KUEUE:
+        return Verdict(
+            None,
+            KueueReason.UNTESTED,
+            f"{product} was not tried; Cede was tested with {text_of(TESTED_KUEUE)}. Its settings "
+            "are as the policy needs them there",
+        )
     return Verdict(
         True,
         KueueReason.CONFIGURED,

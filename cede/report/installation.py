@@ -7,7 +7,7 @@ from cede.api import durations, names
 from cede.api.kueue import Lease, MetadataOnly
 from cede.api.objects import condition, unix
 from cede.api.policy import ClusterPolicy, PolicySpec
-from cede.api.support import OLDEST_KUEUE, Kubernetes, judge, text_of
+from cede.api.support import OLDEST_KUEUE, TESTED_KUEUE, Kubernetes, judge, text_of
 from cede.causes.snapshot import COMPONENT_BY_LEASE, Deployment, is_current
 from cede.kueue_settings.checks import verdict
 from cede.kueue_settings.managed_namespaces import guard_labels
@@ -86,6 +86,9 @@ def _kueue(cluster: Installation) -> Iterator[Finding]:
     text = text_of(version)
     if version < OLDEST_KUEUE:
         yield Finding("Kueue", State.WRONG, f"{text} is too old: upgrade it to {needed} or newer")
+    elif version[:2] > TESTED_KUEUE:
+        message = f"{text}; Cede was tested with {text_of(TESTED_KUEUE)}"
+        yield Finding("Kueue", State.UNKNOWN, message)
     else:
         yield Finding("Kueue", State.OK, text)
 

@@ -4,12 +4,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cede.api import names
-from cede.api.objects import Json, Key, Kind
+from cede.api.objects import (
+    CLUSTER_QUEUES,
+    CLUSTER_ROLE_BINDINGS,
+    COHORTS,
+    LOCAL_QUEUES,
+    NETWORK_POLICIES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    ROLE_BINDINGS,
+    SERVICES,
+    TOPOLOGIES,
+    Json,
+    Key,
+    Kind,
+)
 from quota_controller.desired.drift import matches
 
 SHARED = names.POLICY_NAME
 """The owner of the objects that all teams share: the ClusterPolicy."""
 
+LABELLED_KINDS = (
+    TOPOLOGIES,
+    RESOURCE_FLAVORS,
+    COHORTS,
+    PRIORITY_CLASSES,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    SERVICES,
+    NETWORK_POLICIES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
+)
+"""The kinds of which only objects with Cede's label are watched."""
 ObjectId = tuple[Kind, Key]
 LiveObjects = Mapping[ObjectId, Json]
 """The labelled objects of Cede and all namespaces, as the API server has them."""

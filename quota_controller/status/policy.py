@@ -87,7 +87,7 @@ def unsynced_policy_status(
         False,
         PolicyReason.CANNOT_READ,
         f"{kinds} cannot be read ({error}), so nothing is changed: install Kueue {oldest} or "
-        f"newer, or check the rights of {names.QUOTA_CONTROLLER}",
+        f"newer, check the rights of {names.QUOTA_CONTROLLER}, or cure the fault of the API server",
     )
     generation = policy.metadata.generation
     conditions: list[Json] = with_verdict(

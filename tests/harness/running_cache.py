@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
 

@@ -53,6 +53,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/commands/test_explain.py",
         "what is read in each state of a job is checked there",
     ),
+    "cede/kube/backoff.py": (
+        "tests/unit/cede_kube/test_cache.py",
+        "the delays after failed watches are checked there",
+    ),
     "cede/kube/encoding.py": (
         "tests/unit/cede_kube/test_client.py",
         "what is sent is compared there with what the server received",

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Projection
 from cede.kube import long_responses
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer, watch_line
@@ -214,21 +215,29 @@ async def test_a_cache_of_plain_json_needs_no_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "trouble"),
+    ("fault", "times", "trouble"),
     [
-        pytest.param(404, "NotFound", "404 NotFound: because", id="the kind does not exist"),
-        pytest.param(403, "Forbidden", "403 Forbidden: because", id="we may not read the kind"),
-        pytest.param(429, "TooManyRequests", "", id="a busy server is not trouble"),
+        pytest.param(refuses(404, "NotFound"), 1, "404 NotFound: no", id="no such kind"),
+        pytest.param(refuses(403, "Forbidden"), 1, "403 Forbidden: no", id="we may not read it"),
+        pytest.param(refuses(500, "Internal"), 4, "", id="a server that starts is not trouble"),
+        pytest.param(refuses(500, "Internal"), 5, "500 Internal: no", id="the server cannot"),
+        pytest.param(refuses(503, "Unavailable"), 9, "503 Unavailable: no", id="nor with 503"),
+        pytest.param(refuses(429, "TooManyRequests"), 9, "", id="a busy server is not trouble"),
+        pytest.param(drops(), 9, "", id="a server that is not reachable is not trouble"),
     ],
 )
 async def test_the_trouble_is_reported_until_the_first_list_succeeds(
-    status: int, reason: str, trouble: str
+    fault: Answer, times: int, trouble: str
 ) -> None:
     async with ApiServer() as server, server.client() as client:
-        server.script("GET", JOBS.path(), refuses(status, reason, "because"))
+        server.script("GET", JOBS.path(), *[fault] * times)
         troubles = list[str]()
         cache = Cache(
-            client, JOBS, Job, changed=lambda: troubles.append(cache.trouble), backoff=Recorded()
+            client,
+            JOBS,
+            Job,
+            changed=lambda: troubles.append(str(cache.trouble or "")),
+            backoff=Recorded(),
         )
         task = asyncio.create_task(cache.run())
         await cache.synced.wait()

@@ -8,7 +8,8 @@ from typing import Any
 
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from cede.kube.expectations import WHOLE_KIND, Expectations
 from tests.fakes.api_server import ApiServer
 from tests.harness.running_cache import job

@@ -134,6 +134,17 @@ def test_the_delay_that_the_server_asks_for_is_kept() -> None:
     assert passes(reconcile, 60, nothing) == pytest.approx([0, 30], abs=6)
 
 
+def test_a_pass_that_cannot_begin_is_tried_again_when_it_asks_for_it_and_on_a_change() -> None:
+    async def reconcile(_: int) -> float:
+        raise loop.Unfinished(20.0)
+
+    async def disturb(wake: asyncio.Event) -> None:
+        await asyncio.sleep(10)
+        wake.set()
+
+    assert passes(reconcile, 30, disturb) == pytest.approx([0, 10, 30], abs=6)
+
+
 def test_only_whole_passes_are_reported_as_finished() -> None:
     finished = list[int]()
 

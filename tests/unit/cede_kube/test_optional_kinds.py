@@ -36,7 +36,7 @@ async def test_of_a_kind_that_is_not_installed_there_are_no_objects_until_it_is(
     async with ApiServer() as server:
         server.script("GET", JOBS.path(), NOT_INSTALLED)
         async with optional(server) as run:
-            assert (run.cache.all(), run.cache.trouble) == ([], "")
+            assert (run.cache.all(), run.cache.trouble) == ([], None)
             server.put(JOBS, job("new"))
             await run.until(lambda: bool(run.cache.all()))
 

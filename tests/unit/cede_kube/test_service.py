@@ -15,7 +15,8 @@ from cede.api import names
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, LEASES, Json
 from cede.kube import service
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.lease import Stalled, Times
 from tests.fakes.api_faults import hangs, refuses
@@ -77,10 +78,16 @@ async def replica(
     port: int = 0,
     leadership: service.Leadership = LEADERSHIP,
     beside: Collection[Recording] = (),
+    began: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[asyncio.Task[None]]:
     running = asyncio.create_task(
         service.run_replica(
-            controller, client, flags("--port", str(port)), leadership, beside=beside
+            controller,
+            client,
+            flags("--port", str(port)),
+            leadership,
+            beside=beside,
+            began=began,
         )
     )
     try:
@@ -185,13 +192,20 @@ def test_a_replica_that_loses_the_lease_is_a_standby_again() -> None:
     async def test() -> None:
         async with ApiServer() as server, server.client() as client:
             controller = Recording(Cache(client, JOBS, dict))
-            async with replica(server, controller, client) as running:
+            # how many passes there were each time that it began to lead
+            began = list[int]()
+
+            def note() -> None:
+                began.append(len(controller.synced))
+
+            async with replica(server, controller, client, began=note) as running:
                 await controller.reconciled.wait()
                 controller.reconciled.clear()
                 server.script("PUT", LEASES.path(KEY), *[refuses(500, "InternalError")] * 9)
                 await controller.reconciled.wait()
                 assert holder(server) == "pod-1"
                 assert not running.done()
+                assert began == [0, len(controller.synced) - 1], "before the first pass of each"
             assert server.requests.count(("GET", JOBS.path())) == 1, "its caches stayed"
 
     fast(test())

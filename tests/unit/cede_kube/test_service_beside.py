@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cede.api.objects import JOBS, LEASES, SECRETS
-from cede.kube.cache import Backoff, Cache
+from cede.kube.backoff import Backoff
+from cede.kube.cache import Cache
 from cede.kube.lease import Stalled, Times
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer

@@ -143,6 +143,9 @@ async def test_our_object_without_its_labels_gets_them_back(world: World) -> Non
     assert labels[names.ALLOCATION] == "vision"
 
 
+NO_RIGHT = 'x "y" is forbidden: User "cede" cannot delete resource "x" in API group ""'
+
+
 async def test_an_object_with_copied_labels_that_may_not_be_deleted_harms_nobody(
     world: World,
 ) -> None:
@@ -151,7 +154,7 @@ async def test_an_object_with_copied_labels_that_may_not_be_deleted_harms_nobody
 
     def answer(method: str, path: str, body: Any) -> web.Response | None:
         is_deletion = method == "DELETE" and path.endswith("/networkpolicies/mine")
-        return refusal(403, "Forbidden", "not yours") if is_deletion else None
+        return refusal(403, "Forbidden", NO_RIGHT) if is_deletion else None
 
     await world.settle()
     world.server.put(NETWORK_POLICIES, {"metadata": metadata, "spec": {}})

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,7 @@ from prometheus_client import REGISTRY
 from cede.api import names
 from cede.api.budget import MonthUse, month_of
 from cede.api.objects import CLUSTER_QUEUES, CONFIG_MAPS, EVENTS, Json, rfc3339
+from cede.kube.loop import Unfinished
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.harness.quota_controller import (
@@ -135,6 +137,7 @@ async def test_without_the_right_to_read_the_note_all_else_goes_on() -> None:
             world.renew_lease()
             while not server.get(CLUSTER_QUEUES, ("", "vision")):
                 await asyncio.sleep(0)
-                await world.controller.reconcile()
+                with suppress(Unfinished):
+                    await world.controller.reconcile()
             assert world.controller.ledger_notes.trouble
             assert borrowing_limits(world) == {None}

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
 
 from cede.api import names
 from cede.api.objects import (
@@ -12,7 +11,6 @@ from cede.api.objects import (
     CLUSTER_QUEUES,
     CLUSTER_ROLE_BINDINGS,
     COHORTS,
-    DEPLOYMENTS,
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
@@ -22,18 +20,14 @@ from cede.api.objects import (
     SERVICES,
     rfc3339,
 )
-from tests.fakes.api_server import ApiServer
-from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import (
     WRITTEN_KINDS,
     World,
     condition_of,
     existing,
-    fill,
     filled,
     put_allocation,
     put_node,
-    started,
 )
 
 
@@ -93,30 +87,6 @@ async def test_the_status_has_condition_and_columns(world: World) -> None:
     status = world.status()
     columns = tuple(status[name] for name in ("owns", "used", "lent", "borrowed"))
     assert columns == ("4 gpu", "0 gpu", "0 gpu", "0 gpu")
-
-
-async def test_without_kueue_only_the_policy_reports_it_until_kueue_exists() -> None:
-    async def absent(_: web.Request) -> web.Response:
-        return refusal(404, "NotFound", "the server could not find the requested resource")
-
-    async with ApiServer() as server:
-        fill(server)
-        server.script("GET", CLUSTER_QUEUES.path(), absent)
-        server.script("GET", DEPLOYMENTS.path(namespace="kueue-system"), absent)
-        async with started(server, synced=False) as world:
-            while not server.writes():
-                await asyncio.sleep(0)
-                await world.controller.reconcile()
-            first, *later = server.writes()
-            assert first == ("PATCH", POLICIES.path(("", "default"), subresource="status"))
-            assert not [path for _, path in later if "events" not in path]
-            [ready] = world.policy_status()["conditions"]
-            assert "ClusterQueue cannot be read" in ready["message"]
-            world.renew_lease()
-            for cache in world.controller.caches:
-                await cache.synced.wait()
-            await world.settle()
-            assert world.ready()["status"] == "True"
 
 
 # --- changes --------------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from cede.api import names
 from cede.api.objects import LEASES, SECRETS
 from cede.kube import service
 from cede.kube.webhook_secret import WEBHOOK_SECRET_KEY
 from quota_controller.__main__ import run
+from quota_controller.controller import Controller
 from tests.harness.certificates import CertificateServer, Clock, handshake, run_webhook
 from webhook.serving_certificate import RECHECK_INTERVAL_S
 
@@ -48,3 +51,15 @@ async def test_the_leader_makes_the_certificates_and_a_standby_does_not() -> Non
                     await webhook.reconcile()
             handshake(webhook.context, server.stored_certificates().bundle)
             assert server.get(SECRETS, WEBHOOK_SECRET_KEY)
+
+
+async def test_who_begins_to_lead_forgets_what_it_granted_as_an_earlier_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another replica may have granted something else meanwhile."""
+    began = asyncio.Event()
+    monkeypatch.setattr(Controller, "begin", lambda _: began.set())
+    async with CertificateServer() as server:
+        server.reset_configurations()
+        async with running(server, "pod-1"):
+            await asyncio.wait_for(began.wait(), 30)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cede.api.objects import ALLOCATIONS, POLICIES, Json
+from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.harness.quota_controller import (
     World,
@@ -131,10 +132,30 @@ async def test_a_replica_that_leads_again_knows_what_another_granted(world: Worl
         await other.settle()
         assert other.nominal_quota() == "8"
     put_allocation(world.server, "research", quotas=nodes(1))
-    world.now += 60
-    world.renew_lease()
+    world.controller.begin()
     await world.settle()
     assert quotas_of_teams(world, "vision", "research") == {"vision": "8", "research": "0"}
+
+
+async def test_what_was_granted_stays_granted_while_the_status_that_keeps_it_is_refused(
+    world: World,
+) -> None:
+    """As long as the process leads. Before, it was forgotten after 5 s."""
+    put_allocation(world.server, "vision", quotas=nodes(0))
+    await world.settle()
+    denial = 'admission webhook "example" denied the request: no'
+    path = ALLOCATIONS.path(("", "research"), subresource="status")
+    world.server.script("PATCH", path, *[refuses(403, "Forbidden", denial)] * 99)
+    for name, count in (("research", 2), ("vision", 1)):
+        put_allocation(world.server, name, quotas=nodes(count))
+        for _ in range(2):
+            world.run_kueue()
+            await world.sync_caches()
+            await world.controller.reconcile()
+            world.now += 60
+            world.renew_lease()
+    assert world.status("research")["quotas"][0]["granted"]["nvidia.com/gpu"] == "4"
+    assert quotas_of_teams(world, "vision", "research") == {"vision": "0", "research": "8"}
 
 
 async def test_a_status_of_an_older_version_is_granted_as_far_as_it_fits() -> None:

@@ -1,5 +1,6 @@
 """A priority class that was taken out of the policy stays until no Workload names it."""
 
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -83,6 +84,24 @@ async def test_while_workloads_cannot_be_read_it_stays(world: World) -> None:
     await world.settle()
     world.server.script("GET", WORKLOADS.path(), refuses(403, "Forbidden", "no rights"))
     assert await later(world) == {"training", "sweep"}
+    assert await later(world) == {"training"}
+
+
+@pytest.mark.parametrize("code", [403, 404, 409])
+async def test_a_class_whose_deletion_is_denied_is_not_logged_as_deleted(
+    world: World, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    finish(world)
+    set_classes(world, TRAINING)
+    await world.settle()
+    denial = 'admission webhook "example" denied the request: no'
+    path = PRIORITY_CLASSES.path(("", "sweep"))
+    world.server.script("DELETE", path, refuses(code, "Reason", denial))
+    caplog.set_level(logging.INFO)
+    assert await later(world) == {"training", "sweep"}
+    [record] = [record for record in caplog.records if "priority class" in record.message]
+    assert record.message == "removed priority class stays"
+    assert denial in vars(record)["reason"]
     assert await later(world) == {"training"}
 
 

@@ -17,7 +17,7 @@ from cede.api.objects import (
     Kind,
 )
 from cede.kube.errors import ApiError
-from quota_controller.controller import RETRY_INTERVAL_S
+from quota_controller.controller import MAX_RETRY_INTERVAL_S, RETRY_INTERVAL_S
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import World, existing, filled, put_allocation
@@ -30,6 +30,7 @@ OLD_NAMESPACE = NAMESPACES.path(("", "monitoring"))
 RESEARCH = ALLOCATIONS.path(("", "research"))
 STATUS_OF_RESEARCH = ALLOCATIONS.path(("", "research"), subresource="status")
 LABELS = {names.ALLOCATION: "vision", names.TEAM: "vision"}
+DENIAL = 'admission webhook "example" denied the request: no'
 DELETED = "2027-01-01T00:00:00Z"
 
 
@@ -126,11 +127,10 @@ async def test_a_denial_with_any_status_stops_no_other_team(world: World, code: 
     """Whoever denies chooses the status."""
     edit(world.server, ALLOCATIONS, ("", "research"), finalizers=[])
     put_allocation(world.server, "newcomer")
-    denial = 'admission webhook "example" denied the request: no'
-    refuse(world.server, "PATCH", RESEARCH, code, denial)
+    refuse(world.server, "PATCH", RESEARCH, code, DENIAL)
     await passes(world)
     assert world.ready("newcomer")["status"] == "True"
-    assert world.ready("research")["message"].endswith(denial)
+    assert world.ready("research")["message"].endswith(DENIAL)
 
 
 @pytest.mark.parametrize(("code", "reason"), [(422, "WriteRefused"), *REFUSALS])
@@ -150,13 +150,13 @@ async def test_an_allocation_that_keeps_its_finalizer_says_why(
     assert world.server.get(ALLOCATIONS, ("", "research")) is None
 
 
-@pytest.mark.parametrize("code", [422, 500])
+@pytest.mark.parametrize("code", [403, 404, 409, 422, 500])
 async def test_an_object_that_may_not_be_deleted_stops_no_other_team(
     world: World, code: int
 ) -> None:
     labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.ALLOCATION: "research"}
     old = {"name": "old", "namespace": "research", "labels": labels}
-    refuse(world.server, "DELETE", SERVICES.path(("research", "old")), code)
+    refuse(world.server, "DELETE", SERVICES.path(("research", "old")), code, DENIAL)
     world.server.put(SERVICES, {"metadata": old})
     put_allocation(world.server, "newcomer")
     await passes(world)
@@ -167,6 +167,19 @@ async def test_an_object_that_may_not_be_deleted_stops_no_other_team(
     assert world.ready("research")["status"] == "True", "it recovers"
 
 
+async def test_an_allocation_whose_objects_may_not_be_deleted_says_why(world: World) -> None:
+    edit(world.server, ALLOCATIONS, ("", "research"), deletionTimestamp=DELETED)
+    refuse(world.server, "DELETE", LOCAL_QUEUES.path(("research", "default")), 403, DENIAL)
+    await passes(world)
+    ready = world.ready("research")
+    assert (ready["status"], ready["reason"]) == ("False", "WriteRefused")
+    assert "the deletion of LocalQueue default in namespace research" in ready["message"]
+    assert ready["message"].endswith(DENIAL)
+    accept_all(world.server)
+    await passes(world)
+    assert world.server.get(ALLOCATIONS, ("", "research")) is None
+
+
 @pytest.mark.parametrize(("code", "reason"), REFUSALS)
 async def test_a_status_that_may_not_be_written_stops_no_other_team(
     world: World, code: int, reason: str
@@ -174,13 +187,33 @@ async def test_a_status_that_may_not_be_written_stops_no_other_team(
     put_allocation(world.server, "research", active=False)
     put_allocation(world.server, "newcomer")
     refuse(world.server, "PATCH", STATUS_OF_RESEARCH, code)
-    seconds = await passes(world)
+    await passes(world)
     assert world.ready("newcomer")["status"] == "True"
     assert world.policy_status()["conditions"]
-    assert (seconds == RETRY_INTERVAL_S) is (reason == "WriteFailed")
+    [problem] = world.controller.status_writer.problems.values()
+    assert problem.reason == reason
     accept_all(world.server)
     await world.settle()
     assert world.ready("research")["reason"] == "NotActive"
+
+
+@pytest.mark.parametrize("code", [403, 404, 409, 422, 500, 503])
+async def test_a_status_that_is_denied_with_any_status_is_logged_and_tried_again_ever_later(
+    world: World, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pass goes through the whole cluster: not each 2 s for as long as a webhook refuses it."""
+    put_allocation(world.server, "research", active=False)
+    refuse(world.server, "PATCH", STATUS_OF_RESEARCH, code, DENIAL)
+    intervals = []
+    for seconds in (1, 1, 10, 60):
+        world.now += seconds
+        world.renew_lease()
+        await world.sync_caches()
+        intervals.append(await world.controller.reconcile())
+    assert intervals == [RETRY_INTERVAL_S, RETRY_INTERVAL_S, 11, MAX_RETRY_INTERVAL_S]
+    reasons = [vars(r)["why"] for r in caplog.records if r.message == "status not written"]
+    assert len(reasons) == 4
+    assert all(DENIAL in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("path", [OLD_NAMESPACE, RESEARCH, STATUS_OF_RESEARCH])

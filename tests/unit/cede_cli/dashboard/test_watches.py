@@ -7,6 +7,7 @@ from cede.api.job_progress import Progress, ProgressConfigMap, read
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
+    CLUSTER_QUEUES,
     CONFIG_MAPS,
     JOBS,
     LEASES,
@@ -16,6 +17,7 @@ from cede.api.objects import (
 )
 from cede.dashboard import watches
 from cede.dashboard.view import MAX_WATCHED
+from cede.kube.backoff import Backoff
 from tests.builders.shared_cluster import allocation, job, put_jobs, put_note, put_progress
 from tests.builders.take_backs import cession
 from tests.fakes.access import reviews
@@ -198,6 +200,21 @@ async def test_a_server_that_is_lost_is_named_and_its_return_too(server: ApiServ
         assert "research/gpt-7b/Job" in (await reader.page())["jobs"]
         server.put(CESSIONS, cession("after", "vision/detector", ("speech/tts", 6, 2)))
         await reader.until("takes", "after", phase="Completed")
+
+
+async def test_a_kind_that_the_server_cannot_list_is_named_and_not_taken_for_a_missing_right(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "BACKOFF", Backoff(initial_s=0.02, max_s=0.02))
+    fault = refuses(500, "InternalError", "no conversion")
+    server.script("GET", CLUSTER_QUEUES.path(), *[fault] * 999)
+    async with dashboard(server) as reader:
+        async for _, _, data in reader.changes(0):
+            cluster = data.get("cluster", {}).get("set", {}).get("cluster", {})
+            if "clusterqueues cannot be read: " in cluster.get("trouble", ""):
+                break
+        assert "no conversion" in cluster["trouble"]
+        assert (await reader.page())["cluster"]["cluster"]["rights"] == ""
 
 
 async def test_what_is_not_brought_up_to_date_any_more_is_named(

@@ -186,6 +186,7 @@ def test_what_is_wrong_has_its_cure(subject: str, changed: dict[str, Any], messa
         ("Kubernetes", {"kubernetes": None}),
         ("Kubernetes", {"kubernetes": Kubernetes("v1.99.0")}),
         ("Kueue", {"kueue": "kueue:main"}),
+        ("Kueue", {"kueue": "kueue:v0.20.0"}),
         ("Kueue", {"kueue": Unread.FORBIDDEN}),
         (names.WEBHOOK, {"deployments": {names.WEBHOOK: Unread.FORBIDDEN}}),
         ("webhook certificate", {"webhook_ca_end": Unread.FORBIDDEN}),
@@ -196,7 +197,9 @@ def test_what_is_wrong_has_its_cure(subject: str, changed: dict[str, Any], messa
         ("ClusterPolicy Ready", {"policy": policy()}),
     ],
 )
-def test_what_cannot_be_read_is_unknown(subject: str, changed: dict[str, Any]) -> None:
+def test_what_cannot_be_read_or_was_not_tried_is_unknown(
+    subject: str, changed: dict[str, Any]
+) -> None:
     assert finding(subject, **changed).state is State.UNKNOWN
 
 

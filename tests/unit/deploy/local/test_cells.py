@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cede.api.support import TESTED_KUBERNETES, text_of
+from cede.api.support import TESTED_KUBERNETES, TESTED_KUEUE, text_of
 from deploy.local import binaries
 from deploy.local.__main__ import main
 from deploy.local.cells import CELLS, DEFAULT, DEFAULT_NAME, Cell
@@ -39,6 +39,12 @@ def test_what_cede_calls_tested_is_what_has_passed() -> None:
     passed = {name for name, result in read_results().items() if not result.failed}
     tested = {text_of(version) for version in TESTED_KUBERNETES}
     assert tested == (passed & PLAIN.keys()) | {DEFAULT_NAME}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_has_the_kueue_that_cede_calls_tested(name: str) -> None:
+    _, kueue = versions(CELLS[name])
+    assert kueue.startswith(f"v{text_of(TESTED_KUEUE)}.")
 
 
 @pytest.mark.parametrize("name", CELLS)
