@@ -158,6 +158,7 @@ class Controller:
             local_queues=self._objects["local_queues"].all(),
             cohorts=self._objects["cohorts"].all(),
             priority_classes=frozenset(item.metadata.name for item in classes) or None,
+            oversized=self._last_plan.oversized,
         )
         return around, self._objects["jobs"].all()
 

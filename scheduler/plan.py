@@ -59,6 +59,8 @@ class Plan:
     notices: tuple[Notice, ...] = ()
     # parts of the plan that could not be made; all others are in it
     faults: tuple[Fault, ...] = ()
+    # uids of Workloads for which more jobs would have to give than one Cession holds
+    oversized: frozenset[str] = frozenset()
 
 
 def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
@@ -161,8 +163,7 @@ def _advanced(
     if step is not None:
         return step
     reason = faults.all[-1].reason
-    broken = Occurrence.BROKEN
-    return Step(faults.attempt_all(subject, end, cession, broken, now, reason))
+    return Step(faults.attempt_all(subject, end, cession, Occurrence.BROKEN, now, reason))
 
 
 def _step(
@@ -199,15 +200,13 @@ def _grown(
         return (action for action in grown if action.shrinks)
     if grown or not growable(snapshot, policy, now):
         return iter(grown)
-    choose = claims.chooser_soon.choose
-    queues = {cession.spec.preemptor.queue for cession in served}
     return claim_growth(
         claims.soon,
         policy,
         now,
-        choose,
+        claims.chooser_soon.choose,
         promised=promised,
-        busy_queues=queues,
+        busy_queues={cession.spec.preemptor.queue for cession in served},
         paused=paused_growth(snapshot, now),
     )
 
@@ -283,7 +282,8 @@ def _planned(
             sentence = f"{withheld}, nothing is done: {sentence}"
             notices.append(_notice(decision, SchedulerEvent.OBSERVED, sentence))
         why.append(sentence)
-    return Plan(actions, tuple(why), tuple(notices), tuple(faults.all))
+    oversized = frozenset(d.preemptor.workload.uid for d in decisions if d.is_oversized)
+    return Plan(actions, tuple(why), tuple(notices), tuple(faults.all), oversized)
 
 
 def _notice(decision: Decision, reason: SchedulerEvent, note: str) -> RecordWorkloadEvent:
