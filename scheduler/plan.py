@@ -27,7 +27,7 @@ from scheduler.cession.recording import end, recording
 from scheduler.cession.reservation import restore
 from scheduler.cession.stage_times import once
 from scheduler.cession.stopped_jobs import run_again, set_aside_events
-from scheduler.faults import Fault, Faults
+from scheduler.faults import NEW_CESSIONS, Fault, Faults
 from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
 from scheduler.resizing.late_pods import finish_late
@@ -102,7 +102,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, stopping)
     postponed |= dict.fromkeys(pending_of(baseless, snapshot), WHY_STOPPED)
     claims = Claims(snapshot, open_cessions, policy, now)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
+    decisions = faults.attempt_all(NEW_CESSIONS, decide, snapshot, claims, now, faults, postponed)
     opened = [decision.opened for decision in decisions if decision.opened]
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
@@ -244,7 +244,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     claims = Claims(snapshot, (), policy, now)
     baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, ())
     postponed = dict.fromkeys(pending_of(baseless, snapshot), WHY_STOPPED)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
+    decisions = faults.attempt_all(NEW_CESSIONS, decide, snapshot, claims, now, faults, postponed)
     observing = Occurrence.OBSERVING
     ended = [
         faults.attempt_all(f"Cession {cession.metadata.name}", end, cession, observing, now)

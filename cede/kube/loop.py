@@ -14,6 +14,15 @@ MAX_DOUBLINGS = 10
 FAILED_PASSES = Counter("cede_failed_passes_total", "Passes that an error ended.", ["error"])
 
 
+class NotWhole(Exception):
+    """A pass that did all it could, without a part that counts: the next one comes as after any
+    other pass, and the time of the last whole pass stays."""
+
+    def __init__(self, sleep_s: float) -> None:
+        super().__init__("a part of the pass could not be made")
+        self.sleep_s = sleep_s
+
+
 async def run(
     reconcile: Callable[[], Awaitable[float]],
     wake: asyncio.Event,
@@ -29,13 +38,15 @@ async def run(
     After `wake` it waits for `settle_s`, so that changes that come together cause one pass. A pass
     that raises is logged, counted, and repeated after `retry_s`, doubled up to `max_retry_s`, or
     later if the API server asks for it, with `name` in its line of the log. `finished` is called
-    after every other pass.
+    after every other pass, but for those that raise NotWhole.
     """
     failures = 0
     while True:
         wake.clear()
         try:
             sleep_s = await reconcile()
+        except NotWhole as error:
+            sleep_s = error.sleep_s
         # nothing that a cluster contains ends the process
         except Exception as error:  # noqa: BLE001
             delay_s = min(max_retry_s, retry_s * 2.0**failures)
@@ -45,8 +56,9 @@ async def run(
             _report(name, error, delay_s)
             await asyncio.sleep(delay_s)
             continue
+        else:
+            finished()
         failures = 0
-        finished()
         with suppress(TimeoutError):
             # wait_for of Python 3.11 loses a cancellation that arrives together with the wake
             async with asyncio.timeout(max(sleep_s, 0.0)):

@@ -16,7 +16,7 @@ from scheduler.cession.new_cession import amended, new_cession
 from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.cession.promises import after_cessions, target_uids
 from scheduler.cession.stage_times import led_s
-from scheduler.faults import Faults
+from scheduler.faults import PREEMPTORS, Faults
 from scheduler.preemption.admissions import after_admissions
 from scheduler.preemption.alternatives import Alternative, find_alternatives
 from scheduler.preemption.job_history import JobHistory, read_history
@@ -57,7 +57,7 @@ def decide(
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
     promised, so the next preemptor is examined in the next pass. So is one whose uid is in
     `postponed`, with the reason."""
-    for preemptor in faults.attempt_all("the preemptors", claims.preemptors):
+    for preemptor in faults.attempt_all(PREEMPTORS, claims.preemptors):
         if reason := postponed.get(preemptor.workload.uid):
             yield Decision(preemptor, f"{subject(preemptor)} stays pending: {reason}")
             continue

@@ -16,6 +16,7 @@ def passes(
     reconcile: Callable[[int], Awaitable[float]],
     seconds: float,
     disturb: Callable[[asyncio.Event], Awaitable[None]],
+    finished: Callable[[], None] = lambda: None,
 ) -> list[float]:
     """Runs the loop for `seconds` of a fast clock; returns when each pass began, from the first."""
 
@@ -28,7 +29,7 @@ def passes(
             times.append(clock())
             return await reconcile(len(times))
 
-        task = asyncio.create_task(loop.run(timed_pass, wake))
+        task = asyncio.create_task(loop.run(timed_pass, wake, finished=finished))
         await asyncio.sleep(0)
         await disturb(wake)
         await asyncio.sleep(seconds)
@@ -132,6 +133,24 @@ def test_the_delay_that_the_server_asks_for_is_kept() -> None:
         return 3600.0
 
     assert passes(reconcile, 60, nothing) == pytest.approx([0, 30], abs=6)
+
+
+def test_a_pass_that_is_not_whole_is_no_failure_and_not_finished() -> None:
+    """The next one comes when it says, also after failures, or on a change."""
+    finished = list[int]()
+    before = loop.FAILED_PASSES.labels("NotWhole")._value.get()
+
+    async def reconcile(_: int) -> float:
+        raise loop.NotWhole(20.0)
+
+    async def disturb(wake: asyncio.Event) -> None:
+        await asyncio.sleep(10)
+        wake.set()
+
+    began = passes(reconcile, 45, disturb, finished=lambda: finished.append(1))
+    assert began == pytest.approx([0, 10, 30, 50], abs=6)
+    assert finished == []
+    assert loop.FAILED_PASSES.labels("NotWhole")._value.get() == before
 
 
 def test_only_whole_passes_are_reported_as_finished() -> None:
