@@ -32,7 +32,8 @@ STDOUT = "/dev/stdout"
 LEADERSHIP = service.Leadership(
     names.SCHEDULER_LEASE,
     # A pass may wait for requests of up to 30 s. By default Kueue preempts after 120 s: before, the
-    # other replica has time for a pass.
+    # other replica has time for a pass. An error that leaves out the claims of all teams has the
+    # same time to pass.
     stalled_after_s=60.0,
     # A standby leads 4.8 s after a crash at the latest. The leader writes its Lease 1.5 times a
     # second, and a standby reads it as often.

@@ -14,6 +14,7 @@ from cede.causes.snapshot import Snapshot as Around
 from cede.kube.cache import Cache, all_synced
 from cede.kube.client import MUTE_S, Client
 from cede.kube.errors import ApiError, Unreachable
+from cede.kube.loop import Unfinished
 from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
 from scheduler.apply import Applier
@@ -98,7 +99,9 @@ class Controller:
     async def reconcile(self) -> float:
         """One pass. Returns the seconds until the next one if nothing changes before.
 
-        Raises ApiError without a root key, and while a copy may be too old to decide on.
+        Raises ApiError without a root key, and while a copy may be too old to decide on. Raises
+        Unfinished if an error left out the claims of all teams: as long as this process leads, Kueue
+        does not preempt for them either.
         """
         await self._root_key.refresh()
         self._check_age()
@@ -125,7 +128,11 @@ class Controller:
         if all(cession.ended for cession in current.cessions):
             self._clock.adjust()
         is_busy = bool(decision.actions) or any(cession.open for cession in current.cessions)
-        return BUSY_INTERVAL_S if is_busy else QUIET_INTERVAL_S
+        sleep_s = BUSY_INTERVAL_S if is_busy else QUIET_INTERVAL_S
+        takes_nothing = any(fault.concerns_all_claims for fault in decision.faults)
+        if takes_nothing and policy.mode == "Enforce":
+            raise Unfinished(sleep_s)
+        return sleep_s
 
     def observe(self) -> RawObjects:
         """What the caches and the runtimes show now."""
@@ -158,6 +165,7 @@ class Controller:
             local_queues=self._objects["local_queues"].all(),
             cohorts=self._objects["cohorts"].all(),
             priority_classes=frozenset(item.metadata.name for item in classes) or None,
+            oversized=self._last_plan.oversized,
         )
         return around, self._objects["jobs"].all()
 

@@ -6,6 +6,8 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+NEW_CESSIONS = "new Cessions"
+PREEMPTORS = "the preemptors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,11 @@ class Fault:
     subject: str
     # the exception, and where it was raised
     reason: str
+
+    @property
+    def concerns_all_claims(self) -> bool:
+        """Whether nothing is taken back for anybody."""
+        return self.subject in (NEW_CESSIONS, PREEMPTORS)
 
 
 class Faults:

@@ -27,7 +27,7 @@ from scheduler.cession.recording import end, recording
 from scheduler.cession.reservation import restore
 from scheduler.cession.stage_times import once
 from scheduler.cession.stopped_jobs import run_again, set_aside_events
-from scheduler.faults import Fault, Faults
+from scheduler.faults import NEW_CESSIONS, Fault, Faults
 from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
 from scheduler.resizing.late_pods import finish_late
@@ -59,6 +59,8 @@ class Plan:
     notices: tuple[Notice, ...] = ()
     # parts of the plan that could not be made; all others are in it
     faults: tuple[Fault, ...] = ()
+    # uids of Workloads for which more jobs would have to give than one Cession holds
+    oversized: frozenset[str] = frozenset()
 
 
 def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
@@ -100,7 +102,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, stopping)
     postponed |= dict.fromkeys(pending_of(baseless, snapshot), WHY_STOPPED)
     claims = Claims(snapshot, open_cessions, policy, now)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
+    decisions = faults.attempt_all(NEW_CESSIONS, decide, snapshot, claims, now, faults, postponed)
     opened = [decision.opened for decision in decisions if decision.opened]
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
@@ -161,8 +163,7 @@ def _advanced(
     if step is not None:
         return step
     reason = faults.all[-1].reason
-    broken = Occurrence.BROKEN
-    return Step(faults.attempt_all(subject, end, cession, broken, now, reason))
+    return Step(faults.attempt_all(subject, end, cession, Occurrence.BROKEN, now, reason))
 
 
 def _step(
@@ -199,15 +200,13 @@ def _grown(
         return (action for action in grown if action.shrinks)
     if grown or not growable(snapshot, policy, now):
         return iter(grown)
-    choose = claims.chooser_soon.choose
-    queues = {cession.spec.preemptor.queue for cession in served}
     return claim_growth(
         claims.soon,
         policy,
         now,
-        choose,
+        claims.chooser_soon.choose,
         promised=promised,
-        busy_queues=queues,
+        busy_queues={cession.spec.preemptor.queue for cession in served},
         paused=paused_growth(snapshot, now),
     )
 
@@ -245,7 +244,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     claims = Claims(snapshot, (), policy, now)
     baseless = faults.attempt_all("bases of surpluses", without_bases, snapshot, ())
     postponed = dict.fromkeys(pending_of(baseless, snapshot), WHY_STOPPED)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, postponed)
+    decisions = faults.attempt_all(NEW_CESSIONS, decide, snapshot, claims, now, faults, postponed)
     observing = Occurrence.OBSERVING
     ended = [
         faults.attempt_all(f"Cession {cession.metadata.name}", end, cession, observing, now)
@@ -283,7 +282,8 @@ def _planned(
             sentence = f"{withheld}, nothing is done: {sentence}"
             notices.append(_notice(decision, SchedulerEvent.OBSERVED, sentence))
         why.append(sentence)
-    return Plan(actions, tuple(why), tuple(notices), tuple(faults.all))
+    oversized = frozenset(d.preemptor.workload.uid for d in decisions if d.is_oversized)
+    return Plan(actions, tuple(why), tuple(notices), tuple(faults.all), oversized)
 
 
 def _notice(decision: Decision, reason: SchedulerEvent, note: str) -> RecordWorkloadEvent:

@@ -163,6 +163,10 @@ class WaitReason(Reason):
         "MinRuntime",
         "All jobs that could give have run for less than the policy's minRuntimeSeconds.",
     )
+    TOO_MANY_TARGETS = (
+        "TooManyTargets",
+        "More jobs would have to give than one Cession holds, so none does.",
+    )
     # --- its Workload is not active ---------------------------------------------------------------
     DEACTIVATED_BY_HAND = (
         "DeactivatedByHand",

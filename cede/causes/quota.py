@@ -14,6 +14,7 @@ from cede.causes.facts import Cause, Holder, shown
 from cede.causes.index import Index
 from cede.causes.kueue_message import Lack
 from cede.causes.maximum import broken_promise
+from cede.causes.oversized import is_oversized
 from cede.causes.queue_quota import (
     QueueQuota,
     describe_shortage,
@@ -85,7 +86,7 @@ def _lent(
     obstacles = list(why_no_take_back(workload, starts, index))
     yield from obstacles
     when = When()
-    if not (obstacles or index.open_cession(workload)):
+    if not (obstacles or index.open_cession(workload) or is_oversized(workload, index)):
         when = taken_back(workload, spared_until(workload, starts, index), index)
     yield Cause(
         WaitReason.LENT_QUOTA_IN_USE,
@@ -129,7 +130,8 @@ def _own_jobs_use_it(
     if starts and may_preempt and may_tell and suffices:
         obstacles = list(why_no_take_back(workload, starts, index))
         yield from obstacles
-        if not (obstacles or is_over_budget or index.open_cession(workload)):
+        begins = not (index.open_cession(workload) or is_oversized(workload, index))
+        if begins and not (obstacles or is_over_budget):
             when = taken_back(workload, spared_until(workload, starts, index), index)
     rule = "none of them has lower priority"
     if starts and is_over_budget:

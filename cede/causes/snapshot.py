@@ -75,8 +75,11 @@ class Snapshot:
     priority_classes: frozenset[str] | None = None
     # of the job that is explained; None: not read
     pods: Sequence[ObservedPod] | None = None
-    # why its Job has too few pods
+    # why it has too few pods, or what the scheduler has recorded about its wait
     events: Sequence[Event] = ()
+    # what only a scheduler knows: uids of Workloads for which more jobs would have to give than one
+    # Cession holds
+    oversized: frozenset[str] = frozenset()
 
     def knows(self, kind: Kind) -> bool:
         """Whether all objects of this kind were read. Without that, nothing follows from one that

@@ -12,6 +12,7 @@ from cede.causes.facts import Cause, estimate, shown
 from cede.causes.index import PODS_READY_TIMEOUT, STRICT_FIFO, Index, requeue_at
 from cede.causes.kueue_message import Verdict
 from cede.causes.maximum import exceeds_maximum
+from cede.causes.oversized import too_many_targets
 from cede.causes.queue import kueue_down, queue_problem
 from cede.causes.queue_quota import job_name
 from cede.causes.take_back import who_preempts
@@ -35,6 +36,7 @@ def why_it_waits(workload: Workload, index: Index) -> list[Cause]:
     head = _behind(workload, index)
     if head:
         causes.append(head)
+    causes += too_many_targets(workload, index)
     causes += _verdict(workload, index)
     return causes or [_silent(workload, index)]
 

@@ -15,14 +15,16 @@ FAILED_PASSES = Counter("cede_failed_passes_total", "Passes that an error ended.
 
 
 class Unfinished(Exception):
-    """A pass cannot begin yet, and is tried again after `retry_s`, or on a change.
+    """A pass that did all it could, but not all that counts: it could not begin, or an error left
+    a part out.
 
-    It is no failure, and no pass is finished by it: a leader that has no other ones is stalled.
+    It is no failure, and the next pass comes after `sleep_s` or on a change, as after any other.
+    But no pass is finished by it: a leader that has no other ones is stalled.
     """
 
-    def __init__(self, retry_s: float) -> None:
-        super().__init__(f"try again in {retry_s:g} s")
-        self.retry_s = retry_s
+    def __init__(self, sleep_s: float) -> None:
+        super().__init__(f"the next pass comes in {sleep_s:g} s")
+        self.sleep_s = sleep_s
 
 
 async def run(
@@ -48,7 +50,7 @@ async def run(
         try:
             sleep_s = await reconcile()
         except Unfinished as unfinished:
-            sleep_s = unfinished.retry_s
+            sleep_s = unfinished.sleep_s
         # nothing that a cluster contains ends the process
         except Exception as error:  # noqa: BLE001
             delay_s = min(max_retry_s, retry_s * 2.0**failures)

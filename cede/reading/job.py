@@ -75,7 +75,10 @@ async def _details(
     if workload.status.admission is None:
         # who has what it lacks
         everywhere = await reader.all(objects.WORKLOADS, kueue.Workload)
-        return {"workloads": everywhere or of_namespace}
+        # the scheduler records why it waits about the Job, or the Workload of another kind
+        item = job or workload
+        events = await _events(reader, workload.metadata.namespace, item.metadata.uid)
+        return {"workloads": everywhere or of_namespace, "events": events}
     ready = condition(conditions, names.PODS_READY)
     is_small = job is not None and names.SIZES in job.metadata.annotations
     if ready is not None and ready.status == "True" and not is_small:
@@ -95,7 +98,11 @@ async def _pods(reader: Reader, workload: kueue.Workload, job: kueue.Job | None)
         return {}
     facts: dict[str, Any] = {"pods": pods}
     if job is not None and job.status.active < job.spec.parallelism:
-        facts["events"] = await reader.all(
-            objects.EVENTS, Event, namespace=namespace, fields=f"regarding.uid={job.metadata.uid}"
-        )
+        facts["events"] = await _events(reader, namespace, job.metadata.uid)
     return facts
+
+
+async def _events(reader: Reader, namespace: str, uid: str) -> list[Event]:
+    """About the object with this uid."""
+    fields = f"regarding.uid={uid}"
+    return await reader.all(objects.EVENTS, Event, namespace=namespace, fields=fields)

@@ -16,7 +16,7 @@ from scheduler.cession.new_cession import amended, new_cession
 from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.cession.promises import after_cessions, target_uids
 from scheduler.cession.stage_times import led_s
-from scheduler.faults import Faults
+from scheduler.faults import PREEMPTORS, Faults
 from scheduler.preemption.admissions import after_admissions
 from scheduler.preemption.alternatives import Alternative, find_alternatives
 from scheduler.preemption.job_history import JobHistory, read_history
@@ -43,6 +43,8 @@ class Decision:
     opened: OpenCession | None = None
     # True if an exception was raised
     is_broken: bool = False
+    # nobody releases capacity, because that would be more jobs than one Cession holds
+    is_oversized: bool = False
 
 
 def decide(
@@ -55,7 +57,7 @@ def decide(
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
     promised, so the next preemptor is examined in the next pass. So is one whose uid is in
     `postponed`, with the reason."""
-    for preemptor in faults.attempt_all("the preemptors", claims.preemptors):
+    for preemptor in faults.attempt_all(PREEMPTORS, claims.preemptors):
         if reason := postponed.get(preemptor.workload.uid):
             yield Decision(preemptor, f"{subject(preemptor)} stays pending: {reason}")
             continue
@@ -92,17 +94,8 @@ class Claims:
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:
         if preemptor.kind is ClaimKind.OWN_QUOTA:
-            plan = self._chooser.choose(preemptor)
-        else:
-            plan = self._choose_beyond_own(preemptor)
-        if len(plan.targets) <= MAX_TARGETS:
-            return plan
-        why = (
-            f"{subject(preemptor)} stays pending: "
-            f"{len(plan.targets)} jobs would have to release capacity, more than the {MAX_TARGETS} "
-            f"of one Cession"
-        )
-        return replace(plan, targets=(), why=why)
+            return self._chooser.choose(preemptor)
+        return self._choose_beyond_own(preemptor)
 
     def _choose_beyond_own(self, preemptor: Preemptor) -> PreemptionPlan:
         """Kueue keeps no idle capacity for this preemptor: what others are about to get is missing
@@ -122,8 +115,11 @@ class Claims:
         return all(self._after.quota.borrows(name, missing) for name in others)
 
     def alternatives(self, plan: PreemptionPlan) -> Iterator[Alternative]:
-        """What would have been done without the targets that cost most."""
+        """What would have been done without the targets that cost most. None of a plan by size:
+        its own sentence says which rule prefers its targets to others."""
         preemptor = plan.preemptor
+        if plan.is_by_size:
+            return
         if preemptor.kind is ClaimKind.OWN_QUOTA:
             yield from find_alternatives(plan, self._chooser, self._now)
             return
@@ -162,7 +158,7 @@ def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: Claims, now: float
         return Decision(preemptor, why)
     plan = claims.choose(preemptor)
     if not plan.targets:
-        return Decision(preemptor, plan.why)
+        return Decision(preemptor, plan.why, is_oversized=plan.is_oversized)
     cession = new_cession(plan, next_attempt(snapshot, uid), claims.alternatives(plan))
     return Decision(preemptor, plan.why, OpenCession(cession))
 

@@ -213,6 +213,19 @@ def stop_order(preemptor: Preemptor, now: float) -> Order:
     )
 
 
+def largest_first(order: Order, missing: Quota, *, stop: bool) -> Order:
+    """Of jobs that the rules above treat alike but for what they would lose and their age, the one
+    first that releases most of what is missing. More of a resource than is missing is worth no
+    more."""
+
+    def place(job: AdmittedWorkload) -> tuple[object, ...]:
+        released = job.usage if stop else job.quota_for(job.size - job.smallest_size)
+        parts = (min(1.0, released[key] / amount) for key, amount in missing.items() if amount)
+        return job.priority, stop and not job.allowed_sizes, -sum(parts), *order(job)
+
+    return place
+
+
 def lost_if_stopped(job: AdmittedWorkload, missing: Quota, now: float) -> float:
     """What the stop would lose: capacity of the kind that is missing × seconds."""
     return weight(job, missing) * stop_s(job, now)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cede.api.cession_status import MAX_TARGETS
 from cede.api.reasons import CessionReason
 from cede.api.resources import Quota, describe_amounts
 from scheduler.preemption.candidates import Candidates, is_foreign
@@ -41,6 +42,10 @@ class PreemptionPlan:
     preemptor: Preemptor
     targets: tuple[Target, ...]
     why: str
+    # few jobs that release much, because the usual choice were more than one Cession holds
+    is_by_size: bool = False
+    # there are none, because even these would be too many
+    is_oversized: bool = False
 
     @property
     def reason(self) -> CessionReason:
@@ -70,7 +75,10 @@ CLAIMS = {
 
 
 # --- sentences ------------------------------------------------------------------------------------
-def why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
+BY_SIZE = f"one Cession holds {MAX_TARGETS} jobs, so of each class the largest give: "
+
+
+def why(preemptor: Preemptor, targets: Sequence[Target], *, is_by_size: bool = False) -> str:
     claim = CLAIMS[_reason(preemptor, targets)]
     changes = [
         f"{target.job.name} ({target.job.queue}) {_describe_change(target)}"
@@ -80,7 +88,7 @@ def why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
         changes.append(f"and {len(targets) - MAX_NAMED_TARGETS} more jobs give")
     return (
         f"{subject(preemptor)} {claim}: it lacks {describe_amounts(preemptor.missing)}; "
-        f"{', '.join(changes)}"
+        f"{BY_SIZE if is_by_size else ''}{', '.join(changes)}"
     )
 
 
@@ -98,6 +106,15 @@ def why_no_node(preemptor: Preemptor) -> str:
         f"{subject(preemptor)} stays pending: the jobs that it may preempt hold enough, but no "
         f"node would have room for its pods"
     )
+
+
+def too_many(preemptor: Preemptor, targets: Sequence[Target]) -> PreemptionPlan:
+    """Nobody gives: all of these would have to."""
+    sentence = (
+        f"{subject(preemptor)} stays pending: {len(targets)} jobs would have to release capacity, "
+        f"more than the {MAX_TARGETS} of one Cession"
+    )
+    return PreemptionPlan(preemptor, (), sentence, is_oversized=True)
 
 
 def why_disagreement(preemptor: Preemptor, queues: Iterable[str]) -> str:

@@ -7,6 +7,9 @@
 3. If shrinking is not enough, jobs are stopped as well, in the same order of teams.
 4. From the last target to the first, each is given back what turned out not to be needed.
 
+If these are more jobs than one Cession holds, the jobs that release most give first in their class.
+If they are still too many, nobody gives.
+
 If the pods of the preemptor would find no room on nodes, jobs on the same nodes give instead, or
 nobody does.
 """
@@ -17,12 +20,14 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
+from cede.api.cession_status import MAX_TARGETS
 from cede.api.policy import PolicySpec
 from scheduler.preemption.candidates import (
     CandidatePool,
     Candidates,
     Jobs,
     Order,
+    largest_first,
     shrink_order,
     stop_order,
 )
@@ -30,6 +35,7 @@ from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemption_plan import (
     PreemptionPlan,
     Target,
+    too_many,
     why,
     why_disagreement,
     why_no_node,
@@ -51,21 +57,23 @@ class _Choice:
     may_shrink: Jobs
     # who may be stopped as well: all of one tier before anyone of the next
     may_stop: tuple[Jobs, ...]
+    # few jobs that release much, in place of many that lose little
+    is_by_size: bool = False
 
     def only(self, jobs: Jobs) -> "_Choice":
         """Without all other jobs."""
         uids = {job.uid for job in jobs}
         tiers = tuple(tuple(filter(lambda job: job.uid in uids, tier)) for tier in self.may_stop)
-        return _Choice(jobs, tiers)
+        return replace(self, may_shrink=jobs, may_stop=tiers)
 
 
-def _choices(candidates: Candidates) -> Iterator[_Choice]:
+def _choices(candidates: Candidates, *, by_size: bool) -> Iterator[_Choice]:
     """From the gentlest to the last resort."""
-    yield _Choice(candidates.may_shrink, (candidates.willing,))
+    yield _Choice(candidates.may_shrink, (candidates.willing,), by_size)
     if any(candidates.last_resort):
         tiers = (candidates.willing, *candidates.last_resort)
         everybody = {job.uid: job for job in chain(candidates.may_shrink, *tiers)}
-        yield _Choice(list(everybody.values()), tiers)
+        yield _Choice(list(everybody.values()), tiers, by_size)
 
 
 class TargetChooser:
@@ -88,28 +96,40 @@ class TargetChooser:
             counts = self._snapshot.disagreements
             queues = {queue for queue, key in counts if key in preemptor.missing}
             return PreemptionPlan(preemptor, (), why_disagreement(preemptor, queues))
-        targets, reason = self._targets(preemptor, self.candidates(preemptor))
-        return PreemptionPlan(preemptor, targets, why(preemptor, targets) if targets else reason)
+        return self._plan(preemptor, self.candidates(preemptor))
 
     def candidates(self, preemptor: Preemptor) -> Candidates:
         return self._pool.find(preemptor)
 
     def targets_of(self, preemptor: Preemptor, candidates: Candidates) -> tuple[Target, ...]:
         """The targets if only these could give; none if they could not release enough."""
-        return self._targets(preemptor, candidates)[0]
+        return self._plan(preemptor, candidates).targets
 
     def rank(self, preemptor: Preemptor, queue: str) -> Rank:
         """When its jobs give, before anybody has given."""
         return Trial(preemptor, WorkingQuota(self._snapshot.quota)).rank(queue)
 
+    def _plan(self, preemptor: Preemptor, candidates: Candidates) -> PreemptionPlan:
+        """One of more targets than a Cession holds is made again, of larger jobs."""
+        targets, reason = self._targets(preemptor, candidates)
+        is_by_size = len(targets) > MAX_TARGETS
+        if is_by_size:
+            fewer, _ = self._targets(preemptor, candidates, by_size=True)
+            targets = fewer or targets
+        if len(targets) > MAX_TARGETS:
+            return too_many(preemptor, targets)
+        if targets:
+            reason = why(preemptor, targets, is_by_size=is_by_size)
+        return PreemptionPlan(preemptor, targets, reason, is_by_size)
+
     def _targets(
-        self, preemptor: Preemptor, candidates: Candidates
+        self, preemptor: Preemptor, candidates: Candidates, *, by_size: bool = False
     ) -> tuple[tuple[Target, ...], str]:
         """Also why there are none."""
         reason = why_none(preemptor, candidates)
         if not candidates.hold(preemptor.missing):
             return (), reason
-        for choice in _choices(candidates):
+        for choice in _choices(candidates, by_size=by_size):
             trial = self._try(preemptor, choice)
             if not trial.is_enough:
                 continue
@@ -129,13 +149,18 @@ class TargetChooser:
 
     def _try(self, preemptor: Preemptor, choice: _Choice, seats: Seats | None = None) -> Trial:
         trial = Trial(preemptor, WorkingQuota(self._snapshot.quota), seats)
-        _shrink(trial, choice.may_shrink, below_nominal=False)
-        _shrink(trial, choice.may_shrink, below_nominal=True)
+        shrinking: Order = shrink_order
+        stopping = stop_order(preemptor, self._now)
+        if choice.is_by_size:
+            shrinking = largest_first(shrinking, preemptor.missing, stop=False)
+            stopping = largest_first(stopping, preemptor.missing, stop=True)
+        _shrink(trial, choice.may_shrink, shrinking, below_nominal=False)
+        _shrink(trial, choice.may_shrink, shrinking, below_nominal=True)
         for jobs in choice.may_stop:
             # a job with a pending scale-up slice is not stopped: its pods would run on without
             # quota (Kueue 0.19.2)
             able = (job for job in jobs if not self._snapshot.is_growing(job))
-            _stop(trial, able, self._now)
+            _stop(trial, able, stopping)
         if trial.is_enough:
             for target in reversed(list(trial.targets.values())):
                 trial.grow_back(target.job)
@@ -154,7 +179,7 @@ class TargetChooser:
 
 
 # --- shrink, then stop ----------------------------------------------------------------------------
-def _shrink(trial: Trial, jobs: Jobs, *, below_nominal: bool) -> None:
+def _shrink(trial: Trial, jobs: Jobs, order: Order, *, below_nominal: bool) -> None:
     """Jobs shrink until it is enough, or none may shrink any further."""
 
     def shrink_next(queue: list[AdmittedWorkload], rival: Rank | None) -> None:
@@ -170,7 +195,7 @@ def _shrink(trial: Trial, jobs: Jobs, *, below_nominal: bool) -> None:
             queue.pop()
 
     able = (job for job in jobs if job.sizes_now and trial.size(job) > job.smallest_size)
-    _in_turn(trial, able, shrink_order, shrink_next)
+    _in_turn(trial, able, order, shrink_next)
 
 
 def _take_finer(trial: Trial, job: AdmittedWorkload, before: int, rivals: Jobs) -> None:
@@ -190,7 +215,7 @@ def _take_finer(trial: Trial, job: AdmittedWorkload, before: int, rivals: Jobs) 
     trial.give(best[1], best[2])
 
 
-def _stop(trial: Trial, jobs: Iterable[AdmittedWorkload], now: float) -> None:
+def _stop(trial: Trial, jobs: Iterable[AdmittedWorkload], order: Order) -> None:
     """Jobs stop in addition, until it is enough."""
 
     def stop_next(queue: list[AdmittedWorkload], _: Rank | None) -> None:
@@ -201,7 +226,7 @@ def _stop(trial: Trial, jobs: Iterable[AdmittedWorkload], now: float) -> None:
             # only a job that shrank already may still stop instead
             queue[:] = [other for other in queue if trial.size(other) < other.size]
 
-    _in_turn(trial, jobs, stop_order(trial.preemptor, now), stop_next)
+    _in_turn(trial, jobs, order, stop_next)
 
 
 def _in_turn(

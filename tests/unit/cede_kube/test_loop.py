@@ -16,6 +16,7 @@ def passes(
     reconcile: Callable[[int], Awaitable[float]],
     seconds: float,
     disturb: Callable[[asyncio.Event], Awaitable[None]],
+    finished: Callable[[], None] = lambda: None,
 ) -> list[float]:
     """Runs the loop for `seconds` of a fast clock; returns when each pass began, from the first."""
 
@@ -28,7 +29,7 @@ def passes(
             times.append(clock())
             return await reconcile(len(times))
 
-        task = asyncio.create_task(loop.run(timed_pass, wake))
+        task = asyncio.create_task(loop.run(timed_pass, wake, finished=finished))
         await asyncio.sleep(0)
         await disturb(wake)
         await asyncio.sleep(seconds)
@@ -134,7 +135,11 @@ def test_the_delay_that_the_server_asks_for_is_kept() -> None:
     assert passes(reconcile, 60, nothing) == pytest.approx([0, 30], abs=6)
 
 
-def test_a_pass_that_cannot_begin_is_tried_again_when_it_asks_for_it_and_on_a_change() -> None:
+def test_a_pass_that_is_unfinished_is_no_failure() -> None:
+    """The next one comes when it says, also after failures, or on a change."""
+    finished = list[int]()
+    before = loop.FAILED_PASSES.labels("Unfinished")._value.get()
+
     async def reconcile(_: int) -> float:
         raise loop.Unfinished(20.0)
 
@@ -142,7 +147,10 @@ def test_a_pass_that_cannot_begin_is_tried_again_when_it_asks_for_it_and_on_a_ch
         await asyncio.sleep(10)
         wake.set()
 
-    assert passes(reconcile, 30, disturb) == pytest.approx([0, 10, 30], abs=6)
+    began = passes(reconcile, 45, disturb, finished=lambda: finished.append(1))
+    assert began == pytest.approx([0, 10, 30, 50], abs=6)
+    assert finished == []
+    assert loop.FAILED_PASSES.labels("Unfinished")._value.get() == before
 
 
 def test_only_whole_passes_are_reported_as_finished() -> None:

@@ -15,6 +15,12 @@ from cede.api.objects import (
     PODS,
     Json,
 )
+from cede.api.wait_reasons import WaitReason
+from cede.kube.cache import all_synced
+from scheduler.controller import Controller
+from scheduler.leader_clock import LeaderClock
+from scheduler.preemption import targets
+from scheduler.wait_events import HOLDS_S, next_round
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
 from tests.harness.scheduler import TwoTeams, leading
@@ -78,6 +84,31 @@ async def test_the_event_loop_runs_while_a_pass_is_computed(
     async with leading(server):
         await teams.until(lambda: bool(has_run), "a pass")
     assert all(has_run)
+
+
+async def test_a_claim_on_more_jobs_than_one_cession_holds_has_an_event_that_says_so(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "MAX_TARGETS", 0)
+    teams = TwoTeams(server)
+    teams.job("research", "gpt", 8)
+    uid = teams.job("vision", "inference", 4)
+    clock = LeaderClock()
+    async with server.client("cede-scheduler") as client:
+        controller = Controller(client, asyncio.Event(), clock)
+        async with controller.runtimes:
+            tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
+            await all_synced(controller.caches)
+            await controller.reconcile()
+            around, jobs = controller.look_around()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    assert cessions(server) == []
+    first = next_round(around, jobs, {}, clock.now(), clock.led_since)
+    later = clock.now() + HOLDS_S
+    events = next_round(around, jobs, first.known, later, clock.led_since).events
+    assert (uid, WaitReason.TOO_MANY_TARGETS) in [(event.uid, event.reason) for event in events]
 
 
 # --- what can go wrong ----------------------------------------------------------------------------

@@ -176,6 +176,25 @@ async def test_the_events_of_this_job_tell_why_it_has_no_pods(server: ApiServer,
 
 
 @pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("kind", ["Job", "Workload"])
+async def test_what_only_the_scheduler_knows_is_read_from_its_event(
+    server: ApiServer, cede: Run, kind: str
+) -> None:
+    """It is about the Workload where the job is of another kind."""
+    put_workload(server)
+    server.put(CLUSTER_QUEUES, {"metadata": {"name": "vision"}})
+    if kind == "Workload":
+        server.remove(JOBS, ("vision", "inference"))
+    about = {"Job": (JOBS, "inference"), "Workload": (WORKLOADS, "job-vision")}[kind]
+    uid = (server.get(about[0], ("vision", about[1])) or {})["metadata"]["uid"]
+    metadata = {"name": "e", "namespace": "vision"}
+    event = {"metadata": metadata, "regarding": {"uid": uid}, "reason": "TooManyTargets"}
+    server.put(EVENTS, event)
+    _, text, _ = await cede("explain", "inference")
+    assert "so nothing is taken back for it. [TooManyTargets]" in text
+
+
+@pytest.mark.usefixtures("jobs")
 async def test_a_user_without_rights_beyond_the_namespace_gets_what_can_be_known(
     server: ApiServer, cede: Run
 ) -> None:

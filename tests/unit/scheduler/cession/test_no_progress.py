@@ -4,15 +4,18 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from cede.api import names
 from cede.api.objects import CESSIONS, LEASES, SECRETS, Json
 from cede.kube import service
+from cede.kube.lease import Stalled
 from cede.kube.loop import FAILED_PASSES
-from scheduler import controller
+from scheduler import __main__, controller
 from scheduler.__main__ import run
+from scheduler.metrics import PLAN_FAULTS
 from scheduler.root_key import ROOT_SECRET
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -111,3 +114,67 @@ async def test_a_lost_root_key_shows(teams: TwoTeams) -> None:
         await teams.until(lambda: failures("NotFound") >= before + 2, "failed passes")
         await renewals(teams, 1)
         assert last_pass(teams.server) == LONG_AGO
+
+
+# --- an error in a part of the plan ---------------------------------------------------------------
+def fail(*_: object, **__: object) -> None:
+    raise ZeroDivisionError("a bug")
+
+
+async def faulty_passes(teams: TwoTeams, count: int) -> None:
+    """A claim waits, and so many parts of plans more could not be made."""
+    teams.job("research", "gpt", 8)
+    teams.job("vision", "inference", 4)
+    wanted = PLAN_FAULTS._value.get() + count
+    await teams.until(lambda: PLAN_FAULTS._value.get() >= wanted, "faulty passes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["scheduler.plan.decide", "scheduler.cession.opening.preemptors"])
+async def test_an_error_about_the_claims_of_all_teams_shows_although_passes_end(
+    teams: TwoTeams, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(part, fail)
+    async with replica(teams.server):
+        await faulty_passes(teams, 3)
+        await renewals(teams, 2)
+        assert last_pass(teams.server) == LONG_AGO
+        monkeypatch.undo()
+        await teams.until(lambda: last_pass(teams.server) > LONG_AGO, "a whole pass")
+
+
+@pytest.mark.slow
+async def test_a_leader_that_takes_nothing_back_for_anybody_gives_the_lease_up(
+    teams: TwoTeams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.plan.decide", fail)
+    monkeypatch.setattr(controller, "QUIET_INTERVAL_S", 0.1)
+    leadership = replace(__main__.LEADERSHIP, stalled_after_s=3.0)
+    monkeypatch.setattr(__main__, "LEADERSHIP", leadership)
+    async with teams.server.client("cede-scheduler") as client:
+        with pytest.raises(ExceptionGroup, match="unhandled") as raised:
+            async with asyncio.timeout(15):
+                await run(client, service.Flags("one", None, 0, "INFO"))
+    assert raised.group_contains(Stalled)
+    assert (teams.server.get(LEASES, LEASE) or {})["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "part"),
+    [
+        pytest.param("Enforce", "scheduler.cession.opening._decide", id="one claim"),
+        pytest.param("Enforce", "scheduler.plan.grow", id="growth"),
+        pytest.param(
+            "Observe", "scheduler.plan.decide", id="mode Observe, in which Kueue preempts"
+        ),
+    ],
+)
+async def test_an_error_that_keeps_no_claim_of_others_waiting_changes_nothing(
+    teams: TwoTeams, monkeypatch: pytest.MonkeyPatch, mode: str, part: str
+) -> None:
+    teams.configure(mode)
+    monkeypatch.setattr(part, fail)
+    async with replica(teams.server):
+        await faulty_passes(teams, 3)
+        await teams.until(lambda: last_pass(teams.server) > LONG_AGO, "a whole pass")

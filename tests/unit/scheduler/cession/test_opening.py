@@ -11,10 +11,9 @@ from cede.api.policy import PolicySpec, Preemption
 from cede.api.preference_reasons import PreferenceReason
 from cede.api.reasons import CessionReason
 from scheduler.actions import AmendCession
-from scheduler.cession import opening
 from scheduler.cession.opening import MAX_ROUNDS, Claims, Decision, amend, decide
 from scheduler.faults import Faults
-from scheduler.preemption.preemption_plan import PreemptionPlan, Target
+from scheduler.preemption.preemption_plan import PreemptionPlan
 from scheduler.preemption.preemptors import Preemptor
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
@@ -62,18 +61,6 @@ def test_one_preemptor_opens_a_cession_in_a_pass() -> None:
     (decision,) = decisions(two_claims())
     assert decision.opened
     assert decision.opened.cession.spec.preemptor.job == "claim"
-
-
-def test_a_preemptor_of_more_targets_than_one_cession_holds_stays_pending_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(opening, "MAX_TARGETS", 1)
-    jobs = [admitted(f"small-{number}", size=2, allowed_sizes=()) for number in range(4)]
-    (decision,) = decisions(snapshot(admitted=jobs, pending=[pending()]))
-    assert not decision.opened
-    assert decision.why.endswith(
-        "stays pending: 2 jobs would have to release capacity, more than the 1 of one Cession"
-    )
 
 
 def test_a_preemptor_whose_cession_ends_in_this_pass_is_examined_in_the_next() -> None:
@@ -164,16 +151,11 @@ def test_a_team_that_only_seems_about_to_borrow_is_no_alternative() -> None:
 
 
 @pytest.mark.parametrize("jobs", [1000, 1001])
-def test_a_claim_on_more_jobs_than_a_record_holds_is_explained(
-    monkeypatch: pytest.MonkeyPatch, jobs: int
-) -> None:
-    def choose_many(_: TargetChooser, preemptor: Preemptor) -> PreemptionPlan:
-        targets = [Target(admitted(f"{i}"), 0) for i in range(jobs)]
-        return PreemptionPlan(preemptor, tuple(targets), "why")
-
-    monkeypatch.setattr(TargetChooser, "choose", choose_many)
-    (decision, *_) = decisions(snapshot(admitted=[admitted()], pending=[pending()]))
-    assert bool(decision.opened) == (jobs <= 1000)
+def test_a_claim_on_more_jobs_than_a_record_holds_is_explained(jobs: int) -> None:
+    quota = cohort_quota(queue("vision", jobs), queue("research", 0, used=jobs))
+    borrowing = [admitted(f"{i}", size=1, allowed_sizes=()) for i in range(jobs)]
+    (decision,) = decisions(snapshot(quota, admitted=borrowing, pending=[pending(pods=jobs)]))
+    assert (bool(decision.opened), decision.is_oversized) == (jobs <= 1000, jobs > 1000)
     assert decision.opened or "1001 jobs would have to" in decision.why
 
 
