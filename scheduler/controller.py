@@ -100,8 +100,8 @@ class Controller:
         """One pass. Returns the seconds until the next one if nothing changes before.
 
         Raises ApiError without a root key, and while a copy may be too old to decide on. Raises
-        Unfinished if an error left out the claims of all teams: as long as this process leads, Kueue
-        does not preempt for them either.
+        Unfinished if an error left out the claims of all teams: as long as this process leads,
+        Kueue does not preempt for them either.
         """
         await self._root_key.refresh()
         self._check_age()
