@@ -1,5 +1,6 @@
 """PURE. The objects of Kueue that a policy and its allocations become."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -27,6 +28,13 @@ from quota_controller.desired.desired_object import (
     desired_object,
     owner_of,
 )
+
+WEIGHT = "cede.dev/weight"
+"""Annotation of a WorkloadPriorityClass: its weight in the policy, which its value is not while the
+ordering is FirstCome.
+
+The quota_controller writes it, and reads it once the policy does not have the class any more.
+"""
 
 
 # --- what all teams share -------------------------------------------------------------------------
@@ -108,20 +116,32 @@ def types_with_old_topology(policy: ClusterPolicy, live: LiveObjects) -> list[st
 
 
 def _priority_classes(spec: PolicySpec, live: LiveObjects) -> list[DesiredObject]:
-    """Those of the policy, and those that it has removed."""
+    """Those of the policy, and those that it has removed, which keep their weight."""
+    weights = {class_.name: class_.weight for class_ in spec.priorityClasses}
+    weights |= {name: _weight(obj) for name, obj in removed_classes(spec, live).items()}
     contents: dict[str, Json] = {
-        class_.name: {"value": class_.weight, "description": f"Weight {class_.weight} of 100"}
-        for class_ in spec.priorityClasses
+        name: {"value": weight, "description": f"Weight {weight} of 100"}
+        for name, weight in weights.items()
     }
-    for name, obj in removed_classes(spec, live).items():
-        contents[name] = {"value": obj["value"], "description": obj.get("description", "")}
     if spec.ordering == "FirstCome":
         equal = {"value": 0, "description": "All classes weigh the same: jobs go by age"}
         contents = dict.fromkeys(contents, equal)
     return [
-        desired_object(PRIORITY_CLASSES, ("", name), SHARED, content)
+        desired_object(
+            PRIORITY_CLASSES,
+            ("", name),
+            SHARED,
+            content,
+            annotations={WEIGHT: str(weights[name])},
+        )
         for name, content in contents.items()
     ]
+
+
+def _weight(obj: Json) -> int:
+    """The weight of a live class; its value if an earlier version of Cede wrote it."""
+    note = (obj["metadata"].get("annotations") or {}).get(WEIGHT, "")
+    return int(note) if re.fullmatch("[0-9]{1,3}", note) else int(obj["value"])
 
 
 def removed_classes(spec: PolicySpec, live: LiveObjects) -> dict[str, Json]:

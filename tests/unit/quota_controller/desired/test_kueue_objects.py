@@ -7,6 +7,7 @@ from cede.api.kueue import Workload
 from cede.api.names import FINISHED, GPU
 from cede.api.objects import PRIORITY_CLASSES, TOPOLOGIES, Json
 from quota_controller.desired.kueue_objects import (
+    WEIGHT,
     classes_in_use,
     removed_classes,
     types_with_old_topology,
@@ -122,6 +123,27 @@ def test_a_class_that_the_policy_has_no_more_stays_as_it_is(ordering: str, value
     plan = make_plan(snapshot(cluster_policy=changed, live=before))
     assert find_object(plan, "WorkloadPriorityClass", "sweep").body["value"] == value
     assert plan.unwanted(before) == []
+
+
+def test_a_class_that_was_removed_has_its_weight_again_after_first_come() -> None:
+    classes = [{"name": "training", "weight": 50}]
+    live = as_live(make_plan(snapshot()))
+    for ordering, value in (("Priority", 10), ("FirstCome", 0), ("FirstCome", 0), ("Priority", 10)):
+        changed = policy(priorityClasses=classes, ordering=ordering)
+        plan = make_plan(snapshot(cluster_policy=changed, live=live))
+        assert find_object(plan, "WorkloadPriorityClass", "sweep").body["value"] == value
+        live = as_live(plan)
+
+
+@pytest.mark.parametrize("note", [None, "", "-1", "many", "1" * 9999])
+def test_without_its_weight_a_class_that_was_removed_keeps_its_value(note: str | None) -> None:
+    """As one that an earlier version has written, or that somebody has edited."""
+    live = as_live(make_plan(snapshot()))
+    sweep = live[PRIORITY_CLASSES, ("", "sweep")]
+    metadata = {**sweep["metadata"], "annotations": {WEIGHT: note} if note is not None else {}}
+    live[PRIORITY_CLASSES, ("", "sweep")] = {**sweep, "metadata": metadata}
+    plan = make_plan(snapshot(cluster_policy=policy(priorityClasses=[]), live=live))
+    assert find_object(plan, "WorkloadPriorityClass", "sweep").body["value"] == 10
 
 
 def test_a_class_of_somebody_else_is_none_that_was_removed() -> None:
