@@ -36,12 +36,6 @@ while the policy has no classes.
 
 The quota_controller writes it. The policy cede-jobs reads it.
 """
-WEIGHT = "cede.dev/weight"
-"""Annotation of a WorkloadPriorityClass: its weight in the policy, which its value is not while the
-ordering is FirstCome.
-
-The quota_controller writes it, and reads it once the policy does not have the class any more.
-"""
 CREATED_FOR = "cede.dev/created-for"
 """Annotation of a Namespace that Cede created: for which allocation. It stays when that is deleted.
 

@@ -29,6 +29,13 @@ from quota_controller.desired.desired_object import (
     owner_of,
 )
 
+WEIGHT = "cede.dev/weight"
+"""Annotation of a WorkloadPriorityClass: its weight in the policy, which its value is not while the
+ordering is FirstCome.
+
+The quota_controller writes it, and reads it once the policy does not have the class any more.
+"""
+
 
 # --- what all teams share -------------------------------------------------------------------------
 def shared_objects(
@@ -125,7 +132,7 @@ def _priority_classes(spec: PolicySpec, live: LiveObjects) -> list[DesiredObject
             ("", name),
             SHARED,
             content,
-            annotations={names.WEIGHT: str(weights[name])},
+            annotations={WEIGHT: str(weights[name])},
         )
         for name, content in contents.items()
     ]
@@ -133,7 +140,7 @@ def _priority_classes(spec: PolicySpec, live: LiveObjects) -> list[DesiredObject
 
 def _weight(obj: Json) -> int:
     """The weight of a live class; its value if an earlier version of Cede wrote it."""
-    note = (obj["metadata"].get("annotations") or {}).get(names.WEIGHT, "")
+    note = (obj["metadata"].get("annotations") or {}).get(WEIGHT, "")
     return int(note) if re.fullmatch("[0-9]{1,3}", note) else int(obj["value"])
 
 

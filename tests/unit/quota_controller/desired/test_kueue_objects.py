@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from cede.api.kueue import Workload
-from cede.api.names import FINISHED, GPU, WEIGHT
+from cede.api.names import FINISHED, GPU
 from cede.api.objects import PRIORITY_CLASSES, TOPOLOGIES, Json
 from quota_controller.desired.kueue_objects import (
+    WEIGHT,
     classes_in_use,
     removed_classes,
     types_with_old_topology,
