@@ -42,7 +42,7 @@ def run(
     *,
     on_terminal: bool,
 ) -> int:
-    """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0.
+    """Run `pods` pods until all have ended. Returns the job's exit code.
 
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
     other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
@@ -90,11 +90,25 @@ def run(
         complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
         forward_signal(signal.SIGTERM, None)
     _report_finish(processes, directory)
-    codes = [process.wait() for process in processes]
-    code = next((code if code > 0 else 128 - code for code in codes if code), 0)
+    code = exit_code([process.wait() for process in processes])
     if view:
         view.end(_end_of_job(code))
     return code
+
+
+def exit_code(codes: Sequence[int]) -> int:
+    """PURE. Of a job whose pods have ended so, each negative for a signal.
+
+    The first error counts. Without one, pods that were killed do not count if another has finished
+    the job, or has left it with its state.
+    """
+    is_left = contract.EXIT_LEFT_ON_REQUEST in codes
+    errors = [code for code in codes if code > 0 and code != contract.EXIT_LEFT_ON_REQUEST]
+    if errors:
+        return errors[0]
+    if is_left:
+        return contract.EXIT_LEFT_ON_REQUEST
+    return 0 if 0 in codes else 128 - codes[0]
 
 
 def _write_key(directory: Path) -> Path:
