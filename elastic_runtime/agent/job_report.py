@@ -1,6 +1,6 @@
 """PURE. What people read about a job: its status as a table or a line, and answers to requests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from elastic_runtime.contract import State, Status
 
@@ -40,6 +40,22 @@ def live_line(status: Status) -> str:
     if status.samplesPerSecond:
         parts.append(f"{status.samplesPerSecond:.4g} samples/s")
     return "  ".join([*parts, status.busy])
+
+
+def line_without_answer(codes: Sequence[int | None], members: int, seconds: float) -> str:
+    """In place of the live line, if no pod of a local job has answered for so long.
+
+    `codes`: exit codes of the pods, negative for a signal, None for one that runs. `members`: pods
+    that trained when one answered last.
+    """
+    running = codes.count(None)
+    killed = [index for index, code in enumerate(codes) if code is not None and code < 0]
+    why = f"{running} of {len(codes)} run"
+    if killed and 2 * running <= members:
+        # They cannot elect another coordinator.
+        why = f"{running} of {members} is no majority"
+    causes = [*(f"pod {index} was killed" for index in killed), why]
+    return f"no coordinator for {seconds:.0f} s: {', '.join(causes)}; Ctrl-C ends it"
 
 
 def _requested_pods(status: Status) -> str:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -31,6 +32,8 @@ TRY_TIMEOUT_S = 2.0
 MAX_TRIES = 4
 # Between two reports that pod 0 has succeeded.
 REPORT_INTERVAL_S = 5.0
+# Passed on to the pods.
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(
@@ -80,10 +83,16 @@ def run(
             if process.poll() is None:
                 process.send_signal(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, forward_signal)
     if view:
         view.start(processes, lambda: _status(directory, port))
+    watches = [
+        threading.Thread(target=report_kill, args=(index, process, complain), daemon=True)
+        for index, process in enumerate(processes)
+    ]
+    for watch in watches:
+        watch.start()
     first = processes[0].wait()
     # A negative code is a signal: if pod 0 was killed, the others can train on without it.
     if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
@@ -91,6 +100,8 @@ def run(
         forward_signal(signal.SIGTERM, None)
     _report_finish(processes, directory)
     code = exit_code([process.wait() for process in processes])
+    for watch in watches:
+        watch.join()
     if view:
         view.end(_end_of_job(code))
     return code
@@ -109,6 +120,15 @@ def exit_code(codes: Sequence[int]) -> int:
     if is_left:
         return contract.EXIT_LEFT_ON_REQUEST
     return 0 if 0 in codes else 128 - codes[0]
+
+
+def report_kill(
+    index: int, process: "subprocess.Popen[bytes]", complain: Callable[[str], None]
+) -> None:
+    """When it ends: say so if something else than this job has killed it."""
+    code = process.wait()
+    if code < 0 and -code not in SIGNALS:
+        complain(f"pod {index} was killed by signal {-code}; the job does not start it again")
 
 
 def _write_key(directory: Path) -> Path:

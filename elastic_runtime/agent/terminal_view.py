@@ -8,18 +8,21 @@ import os
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from elastic_runtime.agent.control_client import Refused
-from elastic_runtime.agent.job_report import live_line
+from elastic_runtime.agent.job_report import line_without_answer, live_line
 from elastic_runtime.contract import Status
 from elastic_runtime.json_logging import CONTINUES, sentence
 
 # Between two looks at the job.
 INTERVAL_S = 0.5
+# Without an answer, until the live line says so: an election or a start takes less.
+SILENCE_S = 5.0
 # For what a process that a pod left behind still writes.
 LAST_LINES_S = 1.0
 SHOWN_LEVELS = ("WARNING", "ERROR", "CRITICAL")
@@ -51,7 +54,7 @@ class TerminalView:
             for pipe, console in ((pod.stdout, self._stdout), (pod.stderr, self._stderr)):
                 if pipe:
                     self._start_thread(self.copy, pipe, console)
-        self._start_thread(self._follow, ask)
+        self._start_thread(self._follow, pods, ask)
 
     def _start_thread(self, work: Callable[..., None], *arguments: object) -> None:
         # A process that a pod left behind must not keep the command alive.
@@ -59,14 +62,22 @@ class TerminalView:
         thread.start()
         self._threads.append(thread)
 
-    def _follow(self, ask: Callable[[], Status]) -> None:
+    def _follow(self, pods: Sequence[subprocess.Popen[bytes]], ask: Callable[[], Status]) -> None:
         self.show("starting the pods")
+        last = Status()
+        # By the monotonic clock; None before the first answer.
+        answered_at: float | None = None
         while not self._over.wait(INTERVAL_S):
             try:
-                self.show(live_line(ask()))
+                last = ask()
+                answered_at = time.monotonic()
+                self.show(live_line(last))
             except (OSError, ValueError, Refused):
                 # No pod runs yet, or not any more, or they have no coordinator.
-                continue
+                if answered_at is None or time.monotonic() - answered_at < SILENCE_S:
+                    continue
+                codes = [pod.poll() for pod in pods]
+                self.show(line_without_answer(codes, last.size, time.monotonic() - answered_at))
 
     def copy(self, pipe: BinaryIO, console: TextIO) -> None:
         """Pass on every line of a pod, until it ends.

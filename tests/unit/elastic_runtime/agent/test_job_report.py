@@ -105,3 +105,32 @@ def test_answer_to_save_says_what_is_there_now() -> None:
         "when the new one is complete"
     )
     assert "checkpoint now: none" in job_report.answer_to_save(Status())
+
+
+@pytest.mark.parametrize(
+    ("codes", "members", "line"),
+    [
+        pytest.param(
+            [-9, None],
+            2,
+            "no coordinator for 12 s: pod 0 was killed, 1 of 2 is no majority; Ctrl-C ends it",
+            id="half of two",
+        ),
+        pytest.param(
+            [-9, None, None],
+            3,
+            "no coordinator for 12 s: pod 0 was killed, 2 of 3 run; Ctrl-C ends it",
+            id="enough to elect",
+        ),
+        pytest.param(
+            [None, None], 2, "no coordinator for 12 s: 2 of 2 run; Ctrl-C ends it", id="frozen"
+        ),
+        pytest.param(
+            [0, None], 2, "no coordinator for 12 s: 1 of 2 run; Ctrl-C ends it", id="one finished"
+        ),
+    ],
+)
+def test_line_of_a_job_that_does_not_answer_has_what_is_known(
+    codes: list[int | None], members: int, line: str
+) -> None:
+    assert job_report.line_without_answer(codes, members, 12.3) == line

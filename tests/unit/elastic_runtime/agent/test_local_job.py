@@ -44,6 +44,25 @@ def test_exit_code_is_that_of_an_error_else_of_those_that_were_not_killed(
     assert local_job.exit_code(codes) == expected
 
 
+@pytest.mark.parametrize(
+    ("ending", "lines"),
+    [
+        pytest.param(
+            "kill -KILL $$",
+            ["pod 1 was killed by signal 9; the job does not start it again"],
+            id="killed",
+        ),
+        pytest.param("kill -TERM $$", [], id="stopped before it could handle the signal"),
+        pytest.param("exit 1", [], id="it says itself why it failed"),
+    ],
+)
+def test_a_pod_that_was_killed_is_named_once(ending: str, lines: list[str]) -> None:
+    named = list[str]()
+    with subprocess.Popen(["sh", "-c", ending]) as process:
+        local_job.report_kill(1, process, named.append)
+    assert named == lines
+
+
 @pytest.mark.parametrize("is_link", [False, True], ids=["a readable file", "a link"])
 def test_the_key_is_a_new_file_that_only_its_owner_can_read(tmp_path: Path, is_link: bool) -> None:
     other = tmp_path / "other"

@@ -161,3 +161,29 @@ def test_the_live_line_follows_the_job_until_its_end(
     assert stdout.getvalue() == "hello\n"
     assert "step 7  loss 0.5  2 pods  training" in stderr.getvalue()
     assert stderr.getvalue().split(ERASE)[-1].startswith("the job has finished; its log is in /")
+
+
+def test_a_job_that_answers_no_more_is_not_shown_as_if_it_trained(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elastic_runtime.agent.terminal_view.INTERVAL_S", 0.001)
+    monkeypatch.setattr("elastic_runtime.agent.terminal_view.SILENCE_S", 0.01)
+    answers = iter([Status(state=State.TRAINING, step=7, loss=0.5, busy="training", size=2)])
+
+    def ask() -> Status:
+        if answer := next(answers, None):
+            return answer
+        raise OSError
+
+    with (
+        subprocess.Popen(["sh", "-c", "kill -KILL $$"], stdout=subprocess.PIPE) as killed,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running,
+    ):
+        killed.wait()
+        view.start([killed, running], ask)
+        line = "no coordinator for 0 s: pod 0 was killed, 1 of 2 is no majority"
+        while line not in streams[1].getvalue():
+            assert running.poll() is None
+        assert running.stdin
+        running.stdin.close()
+        running.wait()
