@@ -103,7 +103,7 @@ def run(
     for watch in watches:
         watch.join()
     if view:
-        view.end(_end_of_job(code))
+        view.end(code)
     return code
 
 
@@ -174,15 +174,6 @@ def _lock(directory: Path) -> bool:
         os.close(descriptor)
         return False
     return True
-
-
-def _end_of_job(code: int) -> str:
-    match code:
-        case 0:
-            return "the job has finished"
-        case contract.EXIT_LEFT_ON_REQUEST:
-            return "the job has left before its last step; the same command continues it"
-    return f"the job has failed with exit code {code}, see above"
 
 
 def _status(directory: Path, port: int) -> Status:

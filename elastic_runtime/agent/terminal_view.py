@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from elastic_runtime.agent.control_client import Refused
-from elastic_runtime.agent.job_report import line_without_answer, live_line
+from elastic_runtime.agent.job_report import end_of_job, line_without_answer, live_line
 from elastic_runtime.contract import Status
-from elastic_runtime.json_logging import CONTINUES, sentence
+from elastic_runtime.json_logging import CONTINUES, POD_ENDS, sentence
 
 # Between two looks at the job.
 INTERVAL_S = 0.5
@@ -43,7 +43,10 @@ class TerminalView:
         # If this continues a job, its log says why it ended.
         self._log = log.open("a")
         self._line = ""
-        # Of the three above.
+        # The newest that are known: committed, and durable.
+        self._step = 0
+        self._durable_step = 0
+        # Of the five above.
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -71,6 +74,7 @@ class TerminalView:
             try:
                 last = ask()
                 answered_at = time.monotonic()
+                self._note_steps(last.step, last.durableStep)
                 self.show(live_line(last))
             except (OSError, ValueError, Refused):
                 # No pod runs yet, or not any more, or they have no coordinator.
@@ -96,6 +100,8 @@ class TerminalView:
         if record is None:
             self.say(text, console)
             return
+        if record["message"] == POD_ENDS:
+            self._note_steps(record.get("step"), record.get("durable_step"))
         with self._lock:
             # Closed after the end, which a process that a pod left behind outlives.
             if not self._log.closed:
@@ -104,6 +110,14 @@ class TerminalView:
         if record["level"] in SHOWN_LEVELS or record["message"] == CONTINUES:
             facts = {name: value for name, value in record.items() if name not in STANDARD_FIELDS}
             self.say(sentence(str(record["message"]), facts, str(record.get("error", ""))))
+
+    def _note_steps(self, step: object, durable_step: object) -> None:
+        """A script may write anything that looks like a record."""
+        with self._lock:
+            if isinstance(step, int):
+                self._step = max(self._step, step)
+            if isinstance(durable_step, int):
+                self._durable_step = max(self._durable_step, durable_step)
 
     def say(self, text: str, console: TextIO | None = None) -> None:
         """Show `text` above the live line."""
@@ -129,14 +143,15 @@ class TerminalView:
         except OSError:
             return 80
 
-    def end(self, text: str) -> None:
-        """Show `text` in place of the live line. The pods have ended."""
+    def end(self, code: int) -> None:
+        """Show how the job has ended, with which exit code, in place of the live line."""
         self._over.set()
         for thread in self._threads:
             thread.join(LAST_LINES_S)
         with self._lock:
             self._line = ""
             self._log.close()
+        text = end_of_job(code, self._step, self._durable_step)
         self.say(f"{text}; its log is in {self._path}")
 
 
