@@ -52,7 +52,11 @@ def run(
     """
     # some file systems give a new one to another user
     is_new = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _complain(f"--directory cannot be made: {error}")
+        return 2
     if not is_new and directory.stat().st_uid != os.geteuid():
         _complain(f"{directory} belongs to another user: give this job a --directory of its own")
         return 2
@@ -64,9 +68,13 @@ def run(
         return 2
     # Another process may listen at a port of an earlier job.
     shutil.rmtree(directory / PORTS, ignore_errors=True)
-    view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
+    try:
+        view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
+        key = _write_key(directory)
+    except OSError as error:
+        _complain(f"--directory cannot be written: {error}")
+        return 2
     complain = view.say if view else _complain
-    key = _write_key(directory)
     pod_env = _pod_environment(env, pods, port, key)
     command = [sys.executable, "-m", "elastic_runtime", *arguments]
     pipe = subprocess.PIPE if view else None
