@@ -63,7 +63,6 @@ def list_saves(directory: Path, *, as_json: bool) -> int:
 def request(args: argparse.Namespace) -> int:
     """Run one of `WORDS`, which `args.script` begins with. Returns an exit code."""
     parser = make_request_parser()
-    args.output = None
     args = parser.parse_args(args.script, args)
     as_json = args.output == "json"
 
@@ -94,11 +93,19 @@ def request(args: argparse.Namespace) -> int:
     )
 
 
+def missing_file(path: Path) -> str:
+    """Why Python cannot run it; empty if it can. It runs a folder with a __main__.py too."""
+    if not path.exists():
+        return f"there is no {path} in {Path.cwd()}: check the path of the script"
+    if path.is_dir() and not (path / "__main__.py").exists():
+        return f"{path} is a folder without a __main__.py: name the script in it"
+    return ""
+
+
 def missing_script(name: str, *, is_module: bool) -> str:
     """Why it cannot be run; empty if it exists. Imports nothing of it."""
     if not is_module:
-        exists = Path(name).exists()
-        return "" if exists else f"there is no {name} in {Path.cwd()}: check the path of the script"
+        return missing_file(Path(name))
     top, *below = name.split(".")
     # Also asks the finders of editable installs. One that is there knows all below.
     spec = importlib.util.find_spec(top) if top else None
@@ -176,6 +183,8 @@ def main() -> int:
         parser.error("which script? `--local 2 train.py` runs it here; see --help")
     if args.script[0] in WORDS and not args.module:
         return request(args)
+    if args.output:
+        parser.error(f"--output is for {', '.join(WORDS)}, not for a script")
     if sys.platform != "linux":
         parser.error(
             f"pods run on Linux only, not on {sys.platform}: here `python train.py` trains as a "

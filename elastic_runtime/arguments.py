@@ -5,6 +5,7 @@ from pathlib import Path
 
 from elastic_runtime import contract
 
+MAX_PORT = 65_535
 WORDS = ("status", "resize", "save", "verify", "saves")
 EXAMPLES = """\
 on this machine:
@@ -27,6 +28,20 @@ a command that cannot be changed, asked to save by SIGUSR1 before it is stopped:
 How to port a script: docs/porting.md in Cede's repository."""
 
 
+def _pods(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= contract.MAX_SIZE:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of pods from 1 to {contract.MAX_SIZE}"
+        )
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port up to {MAX_PORT}")
+    return int(text)
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m elastic_runtime",
@@ -43,12 +58,12 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--local",
-        type=int,
+        type=_pods,
         metavar="N",
         help="run N pods on this machine instead of one in a cluster",
     )
     parser.add_argument(
-        "--port", type=int, default=contract.PORT, help="control port of a local job"
+        "--port", type=_port, default=contract.PORT, help="control port of a local job"
     )
     parser.add_argument(
         "--directory",
@@ -56,6 +71,8 @@ def make_parser() -> argparse.ArgumentParser:
         default=Path(".elastic_runtime"),
         help="where a local job keeps its key",
     )
+    # Also after the word.
+    parser.add_argument("-o", "--output", choices=["json"], help="of a word: for programs")
     parser.add_argument(
         "--log-dir",
         type=Path,
@@ -100,7 +117,7 @@ def make_request_parser() -> argparse.ArgumentParser:
     """Of the words that are no script, and their options."""
     options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     options.add_argument("-o", "--output", choices=["json"], help="for programs")
-    options.add_argument("--port", type=int, help="control port of the local job")
+    options.add_argument("--port", type=_port, help="control port of the local job")
     options.add_argument("--directory", type=Path, help="where the local job keeps its key")
     parser = argparse.ArgumentParser(prog="python -m elastic_runtime")
     words = parser.add_subparsers(dest="word", required=True)

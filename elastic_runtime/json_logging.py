@@ -12,6 +12,8 @@ from typing import TextIO
 # The message of a record that people on a terminal are shown too, though it is no warning: a job
 # that was meant to start from step 0 must not continue unseen. Only the leading rank logs it.
 CONTINUES = "continues from a checkpoint"
+# The message of an agent's last record, with its newest committed and its newest durable step.
+POD_ENDS = "pod ends"
 # The logger above all others of the runtime.
 LOG = logging.getLogger("elastic_runtime")
 

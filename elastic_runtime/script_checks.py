@@ -18,6 +18,10 @@ LOOP_LEFT_EARLY = (
     "step %d is not committed: the script left the loop over session.steps(%d) before its end; to "
     "end the job early, call session.stop() in place of break, and let the body run to its end"
 )
+NEVER_BEGAN = (
+    "the script ended before the first step of its session: loop over session.steps(...), or call "
+    "session.begin(); a script with nothing to train loops over session.steps(0)"
+)
 NOTHING_TO_DO = (
     "the job has ended already, at step %d, so %s has no steps: pass a larger "
     "number to train on, or use another checkpoint directory to begin anew"

@@ -21,6 +21,7 @@ from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_pool import WorkerPool
 from elastic_runtime.agent.worker_process import WorkerProcess
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
+from elastic_runtime.json_logging import POD_ENDS
 
 log = logging.getLogger(__name__)
 # Of the grace period, for the last report and the end of the process.
@@ -93,6 +94,7 @@ class Agent:
                 # Only a defect ends a task: raise it.
                 task.result()
             await self._send_last_report()
+            self._log_end()
         finally:
             self.pool.kill()
             for task in [over, *tasks]:
@@ -168,6 +170,18 @@ class Agent:
         await asyncio.sleep(self._leave_by - time.monotonic())
         log.warning("grace period is over", extra={"step": self.pool.state.step})
         self.end(EXIT_LEFT_ON_REQUEST)
+
+    def _log_end(self) -> None:
+        """For the terminal of a local job: then no pod answers any more."""
+        coordinator = self.client.coordinator
+        durable = coordinator.progress.durable_step if coordinator else 0
+        own = self.pool.state.progress.durable_step or 0
+        facts = {
+            "index": self.settings.index,
+            "step": self.pool.state.step,
+            "durable_step": max(durable, own, self.client.kept.durable_step),
+        }
+        log.info(POD_ENDS, extra=facts)
 
     async def _send_last_report(self) -> None:
         """Report the end. A coordinator waits until the others have reported theirs.

@@ -1,8 +1,8 @@
 """PURE. What people read about a job: its status as a table or a line, and answers to requests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from elastic_runtime.contract import State, Status
+from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST, State, Status
 
 
 def table(status: Status) -> str:
@@ -42,6 +42,22 @@ def live_line(status: Status) -> str:
     return "  ".join([*parts, status.busy])
 
 
+def line_without_answer(codes: Sequence[int | None], members: int, seconds: float) -> str:
+    """In place of the live line, if no pod of a local job has answered for so long.
+
+    `codes`: exit codes of the pods, negative for a signal, None for one that runs. `members`: pods
+    that trained when one answered last.
+    """
+    running = codes.count(None)
+    killed = [index for index, code in enumerate(codes) if code is not None and code < 0]
+    why = f"{running} of {len(codes)} run"
+    if killed and 2 * running <= members:
+        # They cannot elect another coordinator.
+        why = f"{running} of {members} is no majority"
+    causes = [*(f"pod {index} was killed" for index in killed), why]
+    return f"no coordinator for {seconds:.0f} s: {', '.join(causes)}; Ctrl-C ends it"
+
+
 def _requested_pods(status: Status) -> str:
     if status.wanted in (0, status.size):
         return _pods(status.size)
@@ -51,7 +67,8 @@ def _requested_pods(status: Status) -> str:
 def answer_to_resize(status: Status, size: int) -> str:
     """`status`: the job's reply to the request."""
     if size == 0:
-        return f"stop requested: the job saves and its pods park; now: {status.busy}"
+        saves = "saves" if status.durableStep else "saves, if its session has checkpoint=,"
+        return f"stop requested: the job {saves} and its pods park; now: {status.busy}"
     if size == status.size and status.state == State.TRAINING:
         return f"the job trains with {_pods(size)} already"
     return f"{_pods(size)} requested, {status.size} now: {status.busy}"
@@ -59,10 +76,31 @@ def answer_to_resize(status: Status, size: int) -> str:
 
 def answer_to_save(status: Status) -> str:
     """`status`: the job's reply to the request."""
+    without = "" if status.durableStep else "; a session without checkpoint= saves nothing"
     return (
         f"save requested after step {status.step}; checkpoint now: {_checkpoint(status)}; "
-        f"`status` shows when the new one is complete"
+        f"`status` shows when the new one is complete{without}"
     )
+
+
+def end_of_job(code: int, step: int, durable_step: int) -> str:
+    """`code`: of a local job. `step`: the newest committed one that is known; 0 for none."""
+    if code == 0:
+        return "the job has finished"
+    if code != EXIT_LEFT_ON_REQUEST:
+        return f"the job has failed with exit code {code}, see above"
+    if durable_step:
+        return (
+            f"the job has left before its last step; the same command continues it after step "
+            f"{durable_step}"
+        )
+    if step:
+        return (
+            f"the job has left after step {step} and has no checkpoint: give its session "
+            f"checkpoint=, or see above why it was not saved"
+        )
+    # Perhaps a command that saves on its own.
+    return "the job has left before its end; the same command starts it again"
 
 
 def _checkpoint(status: Status) -> str:

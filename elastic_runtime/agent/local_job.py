@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -31,6 +32,8 @@ TRY_TIMEOUT_S = 2.0
 MAX_TRIES = 4
 # Between two reports that pod 0 has succeeded.
 REPORT_INTERVAL_S = 5.0
+# Passed on to the pods.
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(
@@ -42,14 +45,18 @@ def run(
     *,
     on_terminal: bool,
 ) -> int:
-    """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0.
+    """Run `pods` pods until all have ended. Returns the job's exit code.
 
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
     other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
     """
     # some file systems give a new one to another user
     is_new = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _complain(f"--directory cannot be made: {error}")
+        return 2
     if not is_new and directory.stat().st_uid != os.geteuid():
         _complain(f"{directory} belongs to another user: give this job a --directory of its own")
         return 2
@@ -61,9 +68,13 @@ def run(
         return 2
     # Another process may listen at a port of an earlier job.
     shutil.rmtree(directory / PORTS, ignore_errors=True)
-    view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
+    try:
+        view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
+        key = _write_key(directory)
+    except OSError as error:
+        _complain(f"--directory cannot be written: {error}")
+        return 2
     complain = view.say if view else _complain
-    key = _write_key(directory)
     pod_env = _pod_environment(env, pods, port, key)
     command = [sys.executable, "-m", "elastic_runtime", *arguments]
     pipe = subprocess.PIPE if view else None
@@ -80,21 +91,52 @@ def run(
             if process.poll() is None:
                 process.send_signal(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, forward_signal)
     if view:
         view.start(processes, lambda: _status(directory, port))
+    watches = [
+        threading.Thread(target=report_kill, args=(index, process, complain), daemon=True)
+        for index, process in enumerate(processes)
+    ]
+    for watch in watches:
+        watch.start()
     first = processes[0].wait()
     # A negative code is a signal: if pod 0 was killed, the others can train on without it.
     if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
         complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
         forward_signal(signal.SIGTERM, None)
     _report_finish(processes, directory)
-    codes = [process.wait() for process in processes]
-    code = next((code if code > 0 else 128 - code for code in codes if code), 0)
+    code = exit_code([process.wait() for process in processes])
+    for watch in watches:
+        watch.join()
     if view:
-        view.end(_end_of_job(code))
+        view.end(code)
     return code
+
+
+def exit_code(codes: Sequence[int]) -> int:
+    """PURE. Of a job whose pods have ended so, each negative for a signal.
+
+    The first error counts. Without one, pods that were killed do not count if another has finished
+    the job, or has left it with its state.
+    """
+    is_left = contract.EXIT_LEFT_ON_REQUEST in codes
+    errors = [code for code in codes if code > 0 and code != contract.EXIT_LEFT_ON_REQUEST]
+    if errors:
+        return errors[0]
+    if is_left:
+        return contract.EXIT_LEFT_ON_REQUEST
+    return 0 if 0 in codes else 128 - codes[0]
+
+
+def report_kill(
+    index: int, process: "subprocess.Popen[bytes]", complain: Callable[[str], None]
+) -> None:
+    """When it ends: say so if something else than this job has killed it."""
+    code = process.wait()
+    if code < 0 and -code not in SIGNALS:
+        complain(f"pod {index} was killed by signal {-code}; the job does not start it again")
 
 
 def _write_key(directory: Path) -> Path:
@@ -140,15 +182,6 @@ def _lock(directory: Path) -> bool:
         os.close(descriptor)
         return False
     return True
-
-
-def _end_of_job(code: int) -> str:
-    match code:
-        case 0:
-            return "the job has finished"
-        case contract.EXIT_LEFT_ON_REQUEST:
-            return "the job has left before its last step; the same command continues it"
-    return f"the job has failed with exit code {code}, see above"
 
 
 def _status(directory: Path, port: int) -> Status:

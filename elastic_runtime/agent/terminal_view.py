@@ -8,18 +8,21 @@ import os
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from elastic_runtime.agent.control_client import Refused
-from elastic_runtime.agent.job_report import live_line
+from elastic_runtime.agent.job_report import end_of_job, line_without_answer, live_line
 from elastic_runtime.contract import Status
-from elastic_runtime.json_logging import CONTINUES, sentence
+from elastic_runtime.json_logging import CONTINUES, POD_ENDS, sentence
 
 # Between two looks at the job.
 INTERVAL_S = 0.5
+# Without an answer, until the live line says so: an election or a start takes less.
+SILENCE_S = 5.0
 # For what a process that a pod left behind still writes.
 LAST_LINES_S = 1.0
 SHOWN_LEVELS = ("WARNING", "ERROR", "CRITICAL")
@@ -40,7 +43,10 @@ class TerminalView:
         # If this continues a job, its log says why it ended.
         self._log = log.open("a")
         self._line = ""
-        # Of the three above.
+        # The newest that are known: committed, and durable.
+        self._step = 0
+        self._durable_step = 0
+        # Of the five above.
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -51,7 +57,7 @@ class TerminalView:
             for pipe, console in ((pod.stdout, self._stdout), (pod.stderr, self._stderr)):
                 if pipe:
                     self._start_thread(self.copy, pipe, console)
-        self._start_thread(self._follow, ask)
+        self._start_thread(self._follow, pods, ask)
 
     def _start_thread(self, work: Callable[..., None], *arguments: object) -> None:
         # A process that a pod left behind must not keep the command alive.
@@ -59,14 +65,23 @@ class TerminalView:
         thread.start()
         self._threads.append(thread)
 
-    def _follow(self, ask: Callable[[], Status]) -> None:
+    def _follow(self, pods: Sequence[subprocess.Popen[bytes]], ask: Callable[[], Status]) -> None:
         self.show("starting the pods")
+        last = Status()
+        # By the monotonic clock; None before the first answer.
+        answered_at: float | None = None
         while not self._over.wait(INTERVAL_S):
             try:
-                self.show(live_line(ask()))
+                last = ask()
+                answered_at = time.monotonic()
+                self._note_steps(last.step, last.durableStep)
+                self.show(live_line(last))
             except (OSError, ValueError, Refused):
                 # No pod runs yet, or not any more, or they have no coordinator.
-                continue
+                if answered_at is None or time.monotonic() - answered_at < SILENCE_S:
+                    continue
+                codes = [pod.poll() for pod in pods]
+                self.show(line_without_answer(codes, last.size, time.monotonic() - answered_at))
 
     def copy(self, pipe: BinaryIO, console: TextIO) -> None:
         """Pass on every line of a pod, until it ends.
@@ -85,6 +100,8 @@ class TerminalView:
         if record is None:
             self.say(text, console)
             return
+        if record["message"] == POD_ENDS:
+            self._note_steps(record.get("step"), record.get("durable_step"))
         with self._lock:
             # Closed after the end, which a process that a pod left behind outlives.
             if not self._log.closed:
@@ -93,6 +110,14 @@ class TerminalView:
         if record["level"] in SHOWN_LEVELS or record["message"] == CONTINUES:
             facts = {name: value for name, value in record.items() if name not in STANDARD_FIELDS}
             self.say(sentence(str(record["message"]), facts, str(record.get("error", ""))))
+
+    def _note_steps(self, step: object, durable_step: object) -> None:
+        """A script may write anything that looks like a record."""
+        with self._lock:
+            if isinstance(step, int):
+                self._step = max(self._step, step)
+            if isinstance(durable_step, int):
+                self._durable_step = max(self._durable_step, durable_step)
 
     def say(self, text: str, console: TextIO | None = None) -> None:
         """Show `text` above the live line."""
@@ -118,14 +143,15 @@ class TerminalView:
         except OSError:
             return 80
 
-    def end(self, text: str) -> None:
-        """Show `text` in place of the live line. The pods have ended."""
+    def end(self, code: int) -> None:
+        """Show how the job has ended, with which exit code, in place of the live line."""
         self._over.set()
         for thread in self._threads:
             thread.join(LAST_LINES_S)
         with self._lock:
             self._line = ""
             self._log.close()
+        text = end_of_job(code, self._step, self._durable_step)
         self.say(f"{text}; its log is in {self._path}")
 
 

@@ -155,9 +155,9 @@ class WorkerPool:
             self._is_overruled = False
             return None
         is_final = False
-        # A script without a session is no rank of the job.
+        # A script without a session is no rank of the job. One whose session never began says so.
         left_early = self._ended_for_leaver or any(
-            worker.left_early and worker.ready for worker in self.workers
+            worker.left_early and (worker.ready or worker.failure) for worker in self.workers
         )
         if failed is not None:
             self._count_death(failed)

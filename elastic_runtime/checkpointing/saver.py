@@ -109,7 +109,8 @@ class Saver:
         self._requests = max(requests, self._requests)
         if not self.directory:
             if is_requested:
-                message = "nothing was saved: give the session a checkpoint directory"
+                # The step: the job trains on with this message.
+                message = f"nothing was saved after step {step}: give the session checkpoint="
                 self._report(save_message=message)
             return SaveOrder.NONE
         is_periodic = self.every > 0 and step % self.every == 0

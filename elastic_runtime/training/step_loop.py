@@ -1,15 +1,17 @@
 """The loop over steps, which the session's generator drives, or a loop that is not ours."""
 
 import logging
+import os
 import sys
 import weakref
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import torch
 
 from elastic_runtime import parameter_checks, script_checks, session_checks
+from elastic_runtime.messages import Failed
 from elastic_runtime.training.generation_change import GenerationChange
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.state import FOREVER
@@ -55,7 +57,11 @@ class StepLoop:
         self._driver = ""
         # None before the first step, and after the end.
         self._running: _Running | None = None
+        # With an agent, which takes a script without a session for one that is no worker. Else
+        # a session may be dropped, such as in a notebook.
         self._when_left: weakref.finalize[..., StepLoop] | None = None
+        if link := parts.lifecycle.link:
+            self._when_left = weakref.finalize(self, _report_unused, link.send, os.getpid())
         self._has_failed = False
         # The generation whose ranks were ordered to join the next one; -1 if none were.
         self._left_generation = -1
@@ -158,6 +164,8 @@ class StepLoop:
 
     def _start(self, driver: str, until: int | None) -> None:
         """Join the job."""
+        if self._when_left:
+            self._when_left.detach()
         self._driver = driver
         self._until = FOREVER if until is None else until
         self._transaction.until = self._until
@@ -231,6 +239,17 @@ class StepLoop:
         # A script that only evaluates has no steps.
         if self._until > 0 and state.is_last_step(self._until):
             yield script_checks.NOTHING_TO_DO % (state.step, _call(self._driver, self._until))
+
+
+def _report_unused(send: Callable[[Failed], None], worker: int) -> None:
+    """The script has ended, or has dropped its session, without a step. `worker`: its process."""
+    if os.getpid() != worker or hasattr(sys, "last_value"):
+        # A process that the script has started, or an exception, which was reported.
+        return
+    log.error(script_checks.NEVER_BEGAN)
+    # Another exit code than 0 may have another cause, which may heal.
+    with suppress(OSError):
+        send(Failed(script_checks.NEVER_BEGAN, may_heal=True))
 
 
 def _log_unless_failed(message: str, *numbers: int) -> None:

@@ -81,6 +81,14 @@ def test_a_worker_that_leaves_the_loop_early_does_not_leave_its_pod_waiting(tmp_
     assert "the script ended before its last step" in output
 
 
+def test_a_script_whose_session_never_begins_does_not_end_its_job_as_complete(
+    tmp_path: Path,
+) -> None:
+    job = Job(tmp_path, SCRIPT.partition("for step in session")[0])
+    run_to_failure(job)
+    assert job.output().count("the script ended before the first step of its session") == 1
+
+
 # Pod 1 fails as soon as it has imported us.
 BROKEN_POD = """from elastic_runtime import Session
 import os

@@ -44,7 +44,19 @@ def test_help_shows_every_word_by_example(tmp_path: Path) -> None:
     ("words", "complaint"),
     [
         pytest.param([], "which script? `--local 2 train.py` runs it here", id="no script"),
-        pytest.param(["."], "not in a pod of an elastic job", id="neither a pod nor --local"),
+        pytest.param(
+            ["-m", "json.tool"], "not in a pod of an elastic job", id="neither a pod nor --local"
+        ),
+        pytest.param(["--local", "-1", "t.py"], "'-1' is no number of pods from 1", id="-1 pods"),
+        pytest.param(["--local", "0", "t.py"], "'0' is no number of pods from 1", id="no pods"),
+        pytest.param(["--port", "99999", "t.py"], "'99999' is no port up to 65535", id="port"),
+        pytest.param(["status", "--port", "x"], "'x' is no port up to 65535", id="port of a word"),
+        pytest.param(["--local", "2", "."], ". is a folder without a __main__.py", id="folder"),
+        pytest.param(
+            ["-o", "json", "--local", "2", str(TREE / "elastic_runtime")],
+            "--output is for status, resize, save, verify, saves, not for a script",
+            id="output of a script",
+        ),
         pytest.param(["--local", "2", "trian.py"], "there is no trian.py in", id="no such script"),
         pytest.param(["resize"], "resize to how many pods?", id="no size"),
         pytest.param(
@@ -74,6 +86,31 @@ def test_mistake_is_answered_in_one_line(tmp_path: Path, words: list[str], compl
     assert result.returncode != 0
     assert complaint in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("directory", "complaint"),
+    [
+        pytest.param("train.py", "--directory cannot be made: [Errno 17] File exists", id="a file"),
+        pytest.param("/proc/x", "--directory cannot be made: ", id="refused"),
+        pytest.param("/proc", "--directory cannot be written: ", id="not writable"),
+    ],
+)
+def test_a_directory_that_cannot_be_used_is_named_in_one_line(
+    tmp_path: Path, directory: str, complaint: str
+) -> None:
+    (tmp_path / "train.py").touch()
+    result = run("--directory", directory, "--local", "1", "train.py", directory=tmp_path)
+    assert result.returncode == 2
+    [line] = result.stderr.splitlines()
+    assert complaint in line
+
+
+@pytest.mark.parametrize("words", [["-o", "json", "saves", "."], ["saves", ".", "-o", "json"]])
+def test_output_for_programs_may_stand_before_the_word_and_after_it(
+    tmp_path: Path, words: list[str]
+) -> None:
+    assert json.loads(run(*words, directory=tmp_path).stdout) == []
 
 
 def test_a_python_without_torch_is_named_with_the_cure(tmp_path: Path) -> None:

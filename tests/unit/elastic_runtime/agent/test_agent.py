@@ -1,5 +1,6 @@
 """How an agent leaves, ends, and reports its metrics."""
 
+import logging
 import os
 import resource
 from collections.abc import Sequence
@@ -10,8 +11,11 @@ import pytest
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client, external_command
 from elastic_runtime.agent.agent import Agent, allow_connections
+from elastic_runtime.agent.coordination import CoordinatorState
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
+from elastic_runtime.json_logging import POD_ENDS, facts_of
+from elastic_runtime.messages import Progress
 from tests.fakes.agents import HOST, JOB, KEYS, agent, listening, pod_settings
 
 NO_LIMIT = resource.RLIM_INFINITY
@@ -57,6 +61,21 @@ async def test_pod_that_does_not_train_leaves_at_once_on_sigterm() -> None:
         await pod._leave()
         assert (pod.over.is_set(), pod.code) == (True, EXIT_LEFT_ON_REQUEST)
         assert pod.pool.state.leaving
+
+
+@pytest.mark.parametrize(("own", "kept"), [(None, 40), (40, 0), (30, 40)])
+def test_the_last_record_of_an_agent_has_the_newest_durable_step_that_it_knows(
+    own: int | None, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    pod = agent(1)
+    pod.pool.state.step = 41
+    pod.pool.state.add_progress(Progress(durable_step=own))
+    pod.client.kept = CoordinatorState(durable_step=kept)
+    pod._log_end()
+    [record] = caplog.records
+    assert record.getMessage() == POD_ENDS
+    assert facts_of(record) == {"index": 1, "step": 41, "durable_step": 40}
 
 
 async def test_pod_of_a_local_job_leaves_at_once_if_its_launcher_ended_before_it_was_up() -> None:

@@ -105,3 +105,58 @@ def test_answer_to_save_says_what_is_there_now() -> None:
         "when the new one is complete"
     )
     assert "checkpoint now: none" in job_report.answer_to_save(Status())
+
+
+@pytest.mark.parametrize(
+    ("codes", "members", "line"),
+    [
+        pytest.param(
+            [-9, None],
+            2,
+            "no coordinator for 12 s: pod 0 was killed, 1 of 2 is no majority; Ctrl-C ends it",
+            id="half of two",
+        ),
+        pytest.param(
+            [-9, None, None],
+            3,
+            "no coordinator for 12 s: pod 0 was killed, 2 of 3 run; Ctrl-C ends it",
+            id="enough to elect",
+        ),
+        pytest.param(
+            [None, None], 2, "no coordinator for 12 s: 2 of 2 run; Ctrl-C ends it", id="frozen"
+        ),
+        pytest.param(
+            [0, None], 2, "no coordinator for 12 s: 1 of 2 run; Ctrl-C ends it", id="one finished"
+        ),
+    ],
+)
+def test_line_of_a_job_that_does_not_answer_has_what_is_known(
+    codes: list[int | None], members: int, line: str
+) -> None:
+    assert job_report.line_without_answer(codes, members, 12.3) == line
+
+
+@pytest.mark.parametrize(
+    ("code", "step", "durable_step", "end"),
+    [
+        pytest.param(0, 60, 0, "the job has finished", id="finished"),
+        pytest.param(1, 60, 60, "the job has failed with exit code 1, see above", id="failed"),
+        pytest.param(43, 60, 50, "the same command continues it after step 50", id="saved"),
+        pytest.param(
+            43, 60, 0, "left after step 60 and has no checkpoint: give its session", id="lost"
+        ),
+        pytest.param(43, 0, 0, "the same command starts it again", id="no step is known"),
+    ],
+)
+def test_end_says_what_the_same_command_does_next(
+    code: int, step: int, durable_step: int, end: str
+) -> None:
+    assert end in job_report.end_of_job(code, step, durable_step)
+
+
+def test_answers_to_a_job_without_a_checkpoint_name_it() -> None:
+    status = replace(TRAINS, durableStep=0)
+    assert "saves, if its session has checkpoint=, and" in job_report.answer_to_resize(status, 0)
+    assert "a session without checkpoint= saves nothing" in job_report.answer_to_save(status)
+    assert "checkpoint=" not in job_report.answer_to_resize(TRAINS, 0)
+    assert "checkpoint=" not in job_report.answer_to_save(TRAINS)

@@ -7,7 +7,15 @@ import pytest
 
 from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_RANK_ENV
 from elastic_runtime.agent.worker_exit import LEFT_EARLY
-from elastic_runtime.messages import Broken, Formed, Joining, Ready, WorkerMessage, encode_line
+from elastic_runtime.messages import (
+    Broken,
+    Failed,
+    Formed,
+    Joining,
+    Ready,
+    WorkerMessage,
+    encode_line,
+)
 from tests.fakes.agents import agent
 
 # Rank 0 stays, as the session of a rank does that waits for the others. Rank 1 ends at once.
@@ -45,6 +53,27 @@ async def test_a_pod_ends_if_one_worker_waits_for_another_that_left_early(
         pod.pool.kill()
     assert (pod.code, pod.pool.all_deaths) == (1, 0)
     assert pod.pool.state.progress.failure == f"gave up: {LEFT_EARLY}"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        pytest.param((Failed("the script ended before the first step"),), 1, id="with a session"),
+        pytest.param((), 0, id="without a session"),
+    ],
+)
+async def test_a_script_that_ends_without_a_step_has_failed_if_it_has_a_session(
+    sent: tuple[WorkerMessage, ...], code: int
+) -> None:
+    pod = agent(1)
+    line = b"".join(map(encode_line, sent)).decode()
+    pod.pool.script = ["-c", LEAVES.replace("rank == 0", "False"), line]
+    try:
+        async with asyncio.timeout(20):
+            await pod.pool.run_workers()
+    finally:
+        pod.pool.kill()
+    assert (pod.code, pod.pool.all_deaths) == (code, 0)
 
 
 async def test_a_worker_that_failed_counts_though_another_left_early() -> None:

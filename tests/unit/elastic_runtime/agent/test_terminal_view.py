@@ -11,7 +11,7 @@ import pytest
 
 from elastic_runtime.agent.terminal_view import ERASE, TerminalView, read_record
 from elastic_runtime.contract import State, Status
-from elastic_runtime.json_logging import CONTINUES
+from elastic_runtime.json_logging import CONTINUES, POD_ENDS
 
 
 def record(level: str, message: str, **facts: object) -> str:
@@ -28,7 +28,7 @@ def streams() -> tuple[io.StringIO, io.StringIO]:
 def view(tmp_path: Path, streams: tuple[io.StringIO, io.StringIO]) -> Iterator[TerminalView]:
     view = TerminalView(*streams, tmp_path / "log.jsonl")
     yield view
-    view.end("over")
+    view.end(0)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_job_that_is_continued_keeps_the_log_of_the_one_before(
     for line in lines:
         view = TerminalView(*streams, tmp_path / "log.jsonl")
         view.copy(io.BytesIO(line.encode()), streams[0])
-        view.end("over")
+        view.end(0)
     assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
 
 
@@ -156,8 +156,47 @@ def test_the_live_line_follows_the_job_until_its_end(
         assert pod.stdin
         pod.stdin.close()
         pod.wait()
-        view.end("the job has finished")
+        view.end(0)
     stdout, stderr = streams
     assert stdout.getvalue() == "hello\n"
     assert "step 7  loss 0.5  2 pods  training" in stderr.getvalue()
     assert stderr.getvalue().split(ERASE)[-1].startswith("the job has finished; its log is in /")
+
+
+def test_the_end_names_the_newest_step_that_a_pod_reports_as_durable(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
+) -> None:
+    lines = [
+        record("INFO", POD_ENDS, index=0, step=41, durable_step=41),
+        record("INFO", POD_ENDS, index=1, step=41, durable_step=30),
+        record("INFO", POD_ENDS, index=2, step=None, durable_step="of a script"),
+    ]
+    view.copy(io.BytesIO("\n".join(lines).encode()), streams[0])
+    view.end(43)
+    assert "the same command continues it after step 41" in streams[1].getvalue()
+
+
+def test_a_job_that_answers_no_more_is_not_shown_as_if_it_trained(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elastic_runtime.agent.terminal_view.INTERVAL_S", 0.001)
+    monkeypatch.setattr("elastic_runtime.agent.terminal_view.SILENCE_S", 0.01)
+    answers = iter([Status(state=State.TRAINING, step=7, loss=0.5, busy="training", size=2)])
+
+    def ask() -> Status:
+        if answer := next(answers, None):
+            return answer
+        raise OSError
+
+    with (
+        subprocess.Popen(["sh", "-c", "kill -KILL $$"], stdout=subprocess.PIPE) as killed,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running,
+    ):
+        killed.wait()
+        view.start([killed, running], ask)
+        line = "no coordinator for 0 s: pod 0 was killed, 1 of 2 is no majority"
+        while line not in streams[1].getvalue():
+            assert running.poll() is None
+        assert running.stdin
+        running.stdin.close()
+        running.wait()

@@ -34,7 +34,7 @@ def test_a_request_without_a_checkpoint_directory_is_answered() -> None:
     messages: list[str] = []
     saver = Saver(None, 0, lambda save_message: messages.append(save_message))
     assert saver.order_for(1, requests=1) == SaveOrder.NONE
-    assert messages == ["nothing was saved: give the session a checkpoint directory"]
+    assert messages == ["nothing was saved after step 1: give the session checkpoint="]
 
 
 def test_a_request_during_a_save_is_served_after_it(tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 """Loops that are not ours drive the steps by begin and commit, as the generator does."""
 
 import gc
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from elastic_runtime import Session, restore
+from elastic_runtime import Session, restore, script_checks
+from elastic_runtime.messages import Failed
+from elastic_runtime.training import step_loop
 from elastic_runtime.training.transaction import Outcome
 from tests.builders.sessions import run_passes, small_model, small_session
 
@@ -278,3 +282,17 @@ def test_a_loop_that_ended_is_not_logged(caplog: pytest.LogCaptureFixture) -> No
     train(small_session(), until=1)
     gc.collect()
     assert not caplog.messages
+
+
+@pytest.mark.parametrize("is_reported", [False, True], ids=["it just ended", "by an exception"])
+def test_the_agent_learns_of_a_session_without_a_step_unless_an_exception_ended_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, is_reported: bool
+) -> None:
+    if is_reported:
+        monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
+    sent = list[Failed]()
+    # In a process that the script has started.
+    step_loop._report_unused(sent.append, os.getpid() + 1)
+    step_loop._report_unused(sent.append, os.getpid())
+    assert sent == ([] if is_reported else [Failed(script_checks.NEVER_BEGAN, may_heal=True)])
+    assert caplog.messages == ([] if is_reported else [script_checks.NEVER_BEGAN])
