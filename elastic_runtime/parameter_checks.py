@@ -1,12 +1,13 @@
 """Mistakes that would let the replicas of a model drift apart, each in one line with the cure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from elastic_runtime import script_checks
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state.optimizers import Optimizers
 
@@ -19,10 +20,6 @@ FOREIGN_OPTIMIZER = (
     "another optimizer than the session's steps inside the loop, on tensors that are not in the "
     "model: put them into the model and its optimizer, or make sure that every worker computes the "
     "same with them"
-)
-PARAMETERS_CHANGED = (
-    "the model has other parameters than when the session was created: create all of them before "
-    "the session"
 )
 OPTIMIZER_CHANGED = (
     "the optimizer was given a parameter that the model did not have when the session was created: "
@@ -60,21 +57,50 @@ def no_optimizer_step(
         hook.remove()
 
 
-def trained(model: torch.nn.Module) -> dict[torch.nn.Parameter, bool]:
-    """Its parameters, and whether each requires a gradient."""
-    return {parameter: parameter.requires_grad for parameter in model.parameters()}
+class KnownParameters:
+    """Those of a model when its session was created."""
 
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._by_name = dict(model.named_parameters())
+        self._required_gradient = {p: p.requires_grad for p in self._by_name.values()}
+        self._note_structure()
 
-def parameter_mistakes(
-    before: Mapping[torch.nn.Parameter, bool], optimizers: Optimizers
-) -> Iterator[str]:
-    """Parameters that an optimizer steps though their gradients are not summed over the ranks.
+    def _note_structure(self) -> None:
+        # Those that are held keep their ids.
+        self._modules = [*self._model.modules()]
+        self._structure = self._present_structure()
 
-    `before`: `trained` when the session was created. Called in every step: a tenth of what a walk
-    through the modules takes, and a parameter that no optimizer steps cannot drift.
-    """
-    for group in optimizers.param_groups:
-        for parameter in group["params"]:
+    def _present_structure(self) -> list[int]:
+        """Of what each module has."""
+        return [
+            id(item)
+            for module in self._modules
+            for items in (module._parameters, module._modules)
+            for item in items.values()
+        ]
+
+    def mistakes(self, optimizers: Optimizers) -> Iterator[str]:
+        """Parameters that a joining rank would not have, or that an optimizer steps though their
+        gradients are not summed over the ranks.
+
+        Called in every step: 0.4 ms for a thousand parameters, of which half is to see that no
+        module was changed. A walk through the modules takes 0.8 ms.
+        """
+        if self._present_structure() != self._structure:
+            changes = [
+                *script_checks.change_mistakes(self._by_name, dict(self._model.named_parameters()))
+            ]
+            if changes:
+                yield from changes
+                return
+            # Such as another activation function.
+            self._note_structure()
+        yield from self._optimizer_mistakes(optimizers)
+
+    def _optimizer_mistakes(self, optimizers: Optimizers) -> Iterator[str]:
+        before = self._required_gradient
+        for parameter in (p for group in optimizers.param_groups for p in group["params"]):
             if parameter not in before:
                 yield OPTIMIZER_CHANGED
                 return

@@ -5,7 +5,7 @@ a Mistake with all of them. What a session is created with: session_checks.py.
 """
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -95,9 +95,14 @@ GRADIENTS_CHANGED = (
     "one worker: use step.clip(norm) in place of clip_grad_norm_, remove zero_grad(), and make "
     "other changes in a hook, by parameter.register_hook"
 )
+PARAMETERS_CHANGED = (
+    "parameter %s was %s after the session was created, which a worker that joins would not do: "
+    "create all parameters before the session, and write new values into them in place"
+)
 
 
 class ParameterPlace(NamedTuple):
+    name: str
     parameter: torch.nn.Parameter
     device: torch.device
     dtype: torch.dtype
@@ -158,8 +163,8 @@ def start_mistakes(
 
 def parameter_places(model: torch.nn.Module) -> list[ParameterPlace]:
     return [
-        ParameterPlace(parameter, parameter.device, parameter.dtype)
-        for parameter in model.parameters()
+        ParameterPlace(name, parameter, parameter.device, parameter.dtype)
+        for name, parameter in model.named_parameters()
     ]
 
 
@@ -175,13 +180,26 @@ def _model_change_mistakes(
             return
         if old.parameter is not new.parameter:
             break
-    else:
-        if len(before) == len(now):
-            return
-    yield (
-        "the model has other parameters than when the session was created: finish building it "
-        "before you create the session"
+    yield from change_mistakes(
+        {place.name: place.parameter for place in before},
+        {place.name: place.parameter for place in now},
     )
+
+
+def change_mistakes(
+    before: Mapping[str, torch.nn.Parameter], now: Mapping[str, torch.nn.Parameter]
+) -> Iterator[str]:
+    """Of a model that has other parameters, by name, than before. They may have other names."""
+    known = {*before.values()}
+    for name, parameter in now.items():
+        if parameter not in known:
+            yield PARAMETERS_CHANGED % (name, "replaced" if name in before else "added")
+            return
+    present = {*now.values()}
+    for name, parameter in before.items():
+        if parameter not in present:
+            yield PARAMETERS_CHANGED % (name, "removed")
+            return
 
 
 def stateful_mistakes(stateful: Iterable[Any]) -> Iterator[str]:

@@ -34,7 +34,7 @@ class Deterministic(Replicated):
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._parameters = [p for p in state.model.parameters() if p.requires_grad]
-        self._known = parameter_checks.trained(state.model)
+        self._known = parameter_checks.KnownParameters(state.model)
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
         script_checks.raise_mistakes(session_checks.device_mistakes(state.model.parameters()))
         self._peer_lost = False

@@ -27,7 +27,7 @@ class Replicated:
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._buckets = GradientBuckets(state.model, state.sum_count)
-        self._known = parameter_checks.trained(state.model)
+        self._known = parameter_checks.KnownParameters(state.model)
 
     def detach(self) -> None:
         self._buckets.remove_hooks()
@@ -52,7 +52,7 @@ class Replicated:
         self._buckets.check(is_first=is_first)
 
     def parameter_mistakes(self) -> Iterable[str]:
-        return parameter_checks.parameter_mistakes(self._known, self._state.optimizers)
+        return self._known.mistakes(self._state.optimizers)
 
     def backward(self, loss: torch.Tensor, weight: float) -> None:
         if weight:

@@ -79,7 +79,7 @@ class Sharded:
 
     def attach(self, state: StateAccess) -> None:
         self._state = state
-        self._parameter_count = len(list(state.model.parameters()))
+        self._names = {name for name, _ in state.model.named_parameters()}
         self._model = ShardedModel(
             self._wrap, self._initialize, state.model, state.optimizers, state.device
         )
@@ -133,10 +133,14 @@ class Sharded:
         It holds some of them as plain tensors between a forward and a backward pass, but never
         their gradients.
         """
-        parameters = list(self._state.model.parameters())
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        if len(parameters) != self._parameter_count or not all(map(is_sharded, gradients)):
-            yield parameter_checks.PARAMETERS_CHANGED
+        parameters = dict(self._state.model.named_parameters())
+        changes = {name: "added" for name in parameters if name not in self._names}
+        changes |= {name: "removed" for name in self._names if name not in parameters}
+        for name, p in parameters.items():
+            if name in self._names and p.grad is not None and not is_sharded(p.grad):
+                changes[name] = "replaced"
+        if changes:
+            yield script_checks.PARAMETERS_CHANGED % min(changes.items())
             return
         groups = self._state.optimizers.param_groups
         if not all(is_sharded(p) for group in groups for p in group["params"]):

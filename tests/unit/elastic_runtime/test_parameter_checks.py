@@ -36,13 +36,38 @@ def unfreeze(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> No
     model[0].weight.requires_grad_(True)
 
 
-def add_a_layer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+def add_only(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
     model.append(torch.nn.Linear(1, 1))
+
+
+def add_a_layer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    add_only(model, optimizer)
     optimizer.add_param_group({"params": list(model[2].parameters())})
 
 
-def replace_a_layer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+def replace_only(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
     model[1] = torch.nn.Linear(4, 1)
+
+
+def replace_in_a_module(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model[1].weight = torch.nn.Parameter(torch.zeros(1, 4))
+
+
+def load_by_assignment(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model[1].load_state_dict(torch.nn.Linear(4, 1).state_dict(), assign=True)
+
+
+def remove_only(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    del model[1]
+
+
+def unfreeze_and_replace(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    unfreeze(model, optimizer)
+    replace_only(model, optimizer)
+
+
+def replace_a_layer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    replace_only(model, optimizer)
     optimizer.param_groups[0]["params"] = list(model.parameters())
 
 
@@ -58,8 +83,9 @@ def wrap(model: torch.nn.Module, mesh: DeviceMesh) -> None:
     fully_shard(model, mesh=mesh)
 
 
-# Sharded knows how many there were.
-OTHERS = "parameter that the model did not have when|model has other parameters than when"
+ADDED = r"parameter 2.(weight|bias) was added after the session was created, which a worker that"
+REPLACED = r"parameter 1.(weight|bias) was replaced after the session was created, .*: create all"
+REMOVED = r"parameter 1.(weight|bias) was removed after the session was created"
 STRATEGIES: dict[str, Callable[[], Strategy | None]] = {
     "replicated": lambda: None,
     "deterministic": Deterministic,
@@ -76,8 +102,12 @@ def strategy(request: pytest.FixtureRequest) -> Iterator[Strategy | None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(add_a_layer, OTHERS, id="added"),
-        pytest.param(replace_a_layer, OTHERS, id="replaced"),
+        pytest.param(add_a_layer, ADDED, id="added"),
+        pytest.param(add_only, ADDED, id="added, and not to the optimizer"),
+        pytest.param(replace_a_layer, REPLACED, id="replaced"),
+        pytest.param(replace_only, REPLACED, id="replaced, and not in the optimizer"),
+        pytest.param(unfreeze_and_replace, REPLACED, id="unfrozen and replaced"),
+        pytest.param(remove_only, REMOVED, id="removed"),
         pytest.param(
             give_the_optimizer_more, "the optimizer was given a parameter", id="of no model"
         ),
@@ -90,6 +120,15 @@ def test_parameters_whose_gradients_are_not_summed_are_a_mistake(
     change: Change, message: str, strategy: Strategy | None
 ) -> None:
     with pytest.raises(ValueError, match=message):
+        train(change, strategy)
+
+
+@pytest.mark.parametrize("strategy", ["replicated", "deterministic"], indirect=True)
+@pytest.mark.parametrize("change", [replace_in_a_module, load_by_assignment])
+def test_a_parameter_that_is_replaced_within_its_module_is_a_mistake(
+    change: Change, strategy: Strategy | None
+) -> None:
+    with pytest.raises(ValueError, match=REPLACED):
         train(change, strategy)
 
 
@@ -120,6 +159,35 @@ def test_a_parameter_may_be_frozen_later(strategy: Strategy | None) -> None:
         model[1].bias.requires_grad_(False)
 
     assert train(freeze, strategy).step == 2
+
+
+def replace_what_has_no_parameters(
+    model: torch.nn.Sequential, optimizer: torch.optim.Optimizer
+) -> None:
+    model.append(torch.nn.Tanh())
+    model[2] = torch.nn.ReLU()
+
+
+def rename(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    torch.nn.utils.parametrize.register_parametrization(model[1], "weight", torch.nn.Identity())
+
+
+def tie_again(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model[1].weight = model[1].weight
+
+
+def load_in_place(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model.load_state_dict({name: value.clone() for name, value in model.state_dict().items()})
+
+
+@pytest.mark.parametrize("strategy", ["replicated", "deterministic"], indirect=True)
+@pytest.mark.parametrize(
+    "change", [replace_what_has_no_parameters, rename, tie_again, load_in_place]
+)
+def test_a_model_that_keeps_its_parameters_may_change(
+    change: Change, strategy: Strategy | None
+) -> None:
+    assert train(change, strategy).step == 2
 
 
 class CountingModel(torch.nn.Sequential):

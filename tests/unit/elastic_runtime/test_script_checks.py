@@ -38,12 +38,12 @@ def add_parameter(session: Session) -> None:
         ),
         pytest.param(
             replace_parameter,
-            "other parameters than when the session was created",
+            "parameter weight was replaced after the session was created",
             id="a parameter replaced",
         ),
         pytest.param(
             add_parameter,
-            "other parameters than when the session was created",
+            "parameter more was added after the session was created",
             id="a parameter added",
         ),
     ],
