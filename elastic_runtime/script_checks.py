@@ -115,8 +115,6 @@ def raise_mistakes(messages: Iterable[str]) -> None:
 
 
 # --- the optimizer --------------------------------------------------------------------------------
-
-
 def has_unknown_scheduler(optimizers: Optimizers, lr_schedulers: Sequence[Any]) -> bool:
     """Whether an lr_scheduler was created for an optimizer, and the session has none for it.
 
@@ -135,8 +133,6 @@ def has_unknown_scheduler(optimizers: Optimizers, lr_schedulers: Sequence[Any]) 
 
 
 # --- what holds when the first step begins --------------------------------------------------------
-
-
 def start_mistakes(
     before: Sequence[ParameterPlace],
     now: Sequence[ParameterPlace],
@@ -221,8 +217,6 @@ def stateful_mistakes(stateful: Iterable[Any]) -> Iterator[str]:
 
 
 # --- a step ---------------------------------------------------------------------------------------
-
-
 def backward_mistakes(step: int, pending: int | None, loss: Any) -> Iterator[str]:
     """`loss`: what the script passed. `pending`: the micro-batch that still needs its backward
     pass, None if there is none."""
