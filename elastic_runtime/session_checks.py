@@ -267,17 +267,17 @@ def save_mistakes(
         )
 
 
-def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:
-    """`shared`: the directory `checkpoint`."""
+def retention_mistakes(keep: int, keep_every: int, save_every: int, shared: Any) -> Iterator[str]:
+    """`shared`: the directory `checkpoint`, which all of them need."""
     if not isinstance(keep, Integral) or keep < 1:
         yield f"keep is {keep!r}: give how many of the newest checkpoints stay, at least 1"
     if not isinstance(keep_every, Integral) or keep_every < 0:
         yield f"keep_every is {keep_every!r}: give a number of steps, or 0 to keep the newest only"
-    elif keep_every and not shared:
-        yield (
-            f"keep_every is {keep_every} without checkpoint: set checkpoint to a directory that "
-            "all pods share"
-        )
+    given = {"save_every": save_every, "keep": keep != 2 and keep, "keep_every": keep_every}
+    for name, value in given.items():
+        if value and not shared:
+            cure = "set checkpoint to a directory that all pods share"
+            yield f"{name} is {value} without checkpoint: {cure}"
 
 
 def clip_mistakes(clip: Any) -> Iterator[str]:

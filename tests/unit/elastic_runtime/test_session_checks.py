@@ -63,6 +63,12 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
             {"keep_every": 100}, "keep_every is 100 without checkpoint", id="nothing to keep"
         ),
         pytest.param(
+            {"save_every": 2, "keep": 5},
+            "save_every is 2 without checkpoint: set checkpoint to a directory that all pods "
+            "share; keep is 5 without checkpoint: set checkpoint to a directory that all pods",
+            id="nowhere to save",
+        ),
+        pytest.param(
             {"local_save_every": 5},
             "local_save_every is 5 without local_checkpoint: set local_checkpoint",
             id="an interval without a local directory",
