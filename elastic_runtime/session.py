@@ -121,7 +121,6 @@ class Session:
                     model, optimizer, samples, micro_batches, size, self.strategy
                 ),
                 *given_data.mistakes(data, samples, micro_batch_size),
-                *session_checks.clip_mistakes(clip),
                 *session_checks.lr_scheduler_mistakes(lr_schedulers),
                 *scaling.mistakes(model, stateful),
                 *options.mistakes(),

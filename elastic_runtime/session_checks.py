@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from elastic_runtime import directory_checks
+from elastic_runtime import argument_checks, directory_checks
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import optimizers
 
@@ -75,8 +75,8 @@ def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            by_position = len(args) - selves
-            if message := "; ".join(argument_mistakes(name, parameters, by_position, kwargs)):
+            given = args[selves:]
+            if message := "; ".join(argument_mistakes(name, parameters, given, kwargs)):
                 raise Mistake(message)
             return function(*args, **kwargs)
 
@@ -86,9 +86,9 @@ def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def argument_mistakes(
-    name: str, parameters: Sequence[inspect.Parameter], by_position: int, named: Mapping[str, Any]
+    name: str, parameters: Sequence[inspect.Parameter], unnamed: Any, named: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Of a call of `name`. `by_position`: how many arguments it got without a name."""
+    """Of a call of `name`. `unnamed`: the arguments that it got without a name."""
     own = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     every = [parameter.name for parameter in own]
     positional = [p.name for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -96,16 +96,20 @@ def argument_mistakes(
         # With **options, another function takes it.
         if wrong not in every and len(own) == len(parameters):
             yield f"{name} has no argument {wrong}: {_cure_of_name(wrong, every)}"
-    if by_position > len(positional):
+    if len(unnamed) > len(positional):
         yield (
-            f"{name} was given {by_position} arguments without names, and takes "
+            f"{name} was given {len(unnamed)} arguments without names, and takes "
             f"{' and '.join(positional)}: name the others, such as micro_batches=16"
         )
         return
-    given = {*positional[:by_position], *named}
+    by_position = dict(zip(positional, unnamed, strict=False))
+    given = {*by_position, *named}
     for parameter in own:
         if parameter.default is parameter.empty and parameter.name not in given:
             yield f"{name} needs {parameter.name}: {NEEDED[parameter.name]}"
+    defaults = {parameter.name: parameter.default for parameter in own}
+    yield from argument_checks.value_mistakes(by_position, defaults, f" of {name}")
+    yield from argument_checks.value_mistakes(named, defaults)
 
 
 def _cure_of_name(wrong: str, names: Sequence[str]) -> str:
@@ -278,11 +282,6 @@ def retention_mistakes(keep: int, keep_every: int, save_every: int, shared: Any)
         if value and not shared:
             cure = "set checkpoint to a directory that all pods share"
             yield f"{name} is {value} without checkpoint: {cure}"
-
-
-def clip_mistakes(clip: Any) -> Iterator[str]:
-    if clip is not None and not (isinstance(clip, int | float) and clip > 0):
-        yield f"clip is {clip!r}: give the norm to which the gradient is clipped, above 0"
 
 
 def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:
