@@ -3,10 +3,12 @@
 A value is right or wrong by itself here; what several mean together is in session_checks.py.
 """
 
+import inspect
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from numbers import Number, Real
+from collections.abc import Callable, Collection, Iterator, Mapping
+from numbers import Integral, Number, Real
 from typing import Any
 
 # Such as s3://bucket, of which Path leaves s3:/bucket.
@@ -34,17 +36,68 @@ def directory_cure(value: Any) -> str:
 
 def norm_cure(value: Any) -> str:
     """An infinite one leaves a gradient as it is, and measures it."""
-    if isinstance(value, Real) and value > 0:
+    if isinstance(value, Real) and float(value) > 0:
         return ""
     return "give the norm to which the gradient is clipped, above 0"
 
 
+def at_least(least: float, cure: str) -> Cure:
+    """Of a whole number."""
+    return lambda value: "" if isinstance(value, Integral) and int(value) >= least else cure
+
+
+def list_cure(name: str) -> Cure:
+    """A layer, such as an averaged model, may be a sequence of layers; an iterator is used up."""
+    return lambda value: (
+        ""
+        if isinstance(value, Collection) and not hasattr(value, "state_dict")
+        else f"give a list, {name}=[...]"
+    )
+
+
+def strategy_cure(value: Any) -> str:
+    if hasattr(value, "model_mistakes") and not isinstance(value, type):
+        return ""
+    return "give Sharded(wrap) or Deterministic(), or leave it out for replicas"
+
+
+def wrap_cure(value: Any) -> str:
+    cure = "give a function wrap(model, mesh) that calls fully_shard"
+    try:
+        inspect.signature(value).bind(None, None)
+    except TypeError:
+        return cure
+    except ValueError:
+        # Code that is not Python's shows no signature.
+        pass
+    return "" if callable(value) else cure
+
+
 # Of the arguments by name, in whatever function has them. The default is always right.
 CURES: Mapping[str, Cure] = {
+    "micro_batches": at_least(1, "give a whole number, at least 1"),
+    "micro_batch_size": at_least(1, "give a whole number, at least 1"),
+    "samples": at_least(1, "give the length of the dataset, at least 1"),
+    "seed": at_least(-math.inf, "give a whole number"),
+    "until": at_least(0, "give the step at which the job ends, such as 1000"),
     "checkpoint": directory_cure,
     "local_checkpoint": directory_cure,
     "journal": directory_cure,
+    "save_every": at_least(
+        0,
+        "give a number of steps, or 0 to save only on request, after a shrink and before a stop",
+    ),
+    "local_save_every": at_least(0, "give a number of steps, or 0 to save no local parts"),
+    "keep": at_least(1, "give how many of the newest checkpoints stay, at least 1"),
+    "keep_every": at_least(0, "give a number of steps, or 0 to keep the newest only"),
     "clip": norm_cure,
+    "max_norm": norm_cure,
+    "lr_schedulers": list_cure("lr_schedulers"),
+    "stateful": list_cure("stateful"),
+    "strategy": strategy_cure,
+    "wrap": wrap_cure,
+    "shard_group_size": at_least(1, "give a number of workers, at least 1, or leave it out"),
+    "peer_copy_every": at_least(0, "give a number of steps, or 0 for no copies"),
 }
 
 

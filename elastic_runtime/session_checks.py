@@ -55,6 +55,8 @@ NEEDED = {
     "function": "give it a function of a micro-batch that returns sums by name, second",
     "value": "give what was measured of the state, such as its loss",
     "until": "give the step at which the job ends, such as 1000",
+    "max_norm": "give the norm to which the gradient is clipped, above 0",
+    "wrap": "give a function wrap(model, mesh) that calls fully_shard",
 }
 
 
@@ -121,19 +123,9 @@ def _cure_of_name(wrong: str, names: Sequence[str]) -> str:
 
 
 def session_mistakes(
-    model: torch.nn.Module,
-    optimizer: Any,
-    samples: int | None,
-    micro_batches: int,
-    micro_batch_size: int,
-    strategy: ModelChecks,
+    model: torch.nn.Module, optimizer: Any, strategy: ModelChecks
 ) -> Iterator[str]:
     """`optimizer`: one or several, as the script gives them."""
-    if samples is not None and (not isinstance(samples, Integral) or samples < 1):
-        yield f"samples is {samples}: give the length of the dataset, at least 1"
-    for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
-        if not isinstance(count, Integral) or count < 1:
-            yield f"{name} is {count!r}: give a whole number, at least 1"
     by_name = optimizers.by_name(optimizer)
     others = [given for given in by_name.values() if not hasattr(given, "param_groups")]
     if not isinstance(model, torch.nn.Module) or others or not by_name:
@@ -238,14 +230,9 @@ def gpu_mistakes(number: int, count: int) -> Iterator[str]:
 
 
 def save_mistakes(
-    shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int
+    shared: str | Path | None, local: str | Path | None, local_save_every: int
 ) -> Iterator[str]:
     """`shared`, `local`: the directories `checkpoint` and `local_checkpoint`."""
-    if save_every < 0:
-        yield (
-            f"save_every is {save_every}: give a number of steps, or 0 to save only on request, "
-            "after a shrink and before a stop"
-        )
     if local and local_save_every < 1:
         yield (
             f"local_save_every is {local_save_every}: give the number of steps between two saves "
@@ -271,25 +258,18 @@ def save_mistakes(
         )
 
 
-def retention_mistakes(keep: int, keep_every: int, save_every: int, shared: Any) -> Iterator[str]:
-    """`shared`: the directory `checkpoint`, which all of them need."""
-    if not isinstance(keep, Integral) or keep < 1:
-        yield f"keep is {keep!r}: give how many of the newest checkpoints stay, at least 1"
-    if not isinstance(keep_every, Integral) or keep_every < 0:
-        yield f"keep_every is {keep_every!r}: give a number of steps, or 0 to keep the newest only"
+def unused_mistakes(save_every: int, keep: int, keep_every: int) -> Iterator[str]:
+    """Of a session without `checkpoint`."""
     given = {"save_every": save_every, "keep": keep != 2 and keep, "keep_every": keep_every}
     for name, value in given.items():
-        if value and not shared:
-            cure = "set checkpoint to a directory that all pods share"
-            yield f"{name} is {value} without checkpoint: {cure}"
+        if value:
+            yield (
+                f"{name} is {value} without checkpoint: set checkpoint to a directory that all "
+                "pods share"
+            )
 
 
 def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:
-    if not isinstance(lr_schedulers, Iterable):
-        yield (
-            f"lr_schedulers is a {type(lr_schedulers).__name__}: give a list, lr_schedulers=[...]"
-        )
-        return
     for scheduler in lr_schedulers:
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             yield (

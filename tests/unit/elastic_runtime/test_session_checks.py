@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from elastic_runtime import Session, session_checks
+from elastic_runtime import Session, Sharded, session_checks
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.training.step import Step
 from tests.builders.sessions import small_model, small_session
 
 
@@ -229,7 +230,7 @@ def test_steps_needs_its_end() -> None:
 
 
 def test_every_argument_that_must_be_given_has_its_sentence() -> None:
-    methods = (Session, Session.steps, Session.evaluate, Session.keep_best)
+    methods = (Session, Session.steps, Session.evaluate, Session.keep_best, Sharded, Step.clip)
     calls = [inspect.signature(method) for method in methods]
     parameters = {name: p for call in calls for name, p in call.parameters.items()}
     needed = {name for name, p in parameters.items() if p.default is p.empty}
