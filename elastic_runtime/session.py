@@ -117,11 +117,8 @@ class Session:
         script_checks.raise_mistakes(
             [
                 *(link.job_mistakes(micro_batches) if link else ()),
-                *session_checks.session_mistakes(
-                    model, optimizer, samples, micro_batches, size, self.strategy
-                ),
+                *session_checks.session_mistakes(model, optimizer, self.strategy),
                 *given_data.mistakes(data, samples, micro_batch_size),
-                *session_checks.clip_mistakes(clip),
                 *session_checks.lr_scheduler_mistakes(lr_schedulers),
                 *scaling.mistakes(model, stateful),
                 *options.mistakes(),

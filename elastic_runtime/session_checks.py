@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from elastic_runtime import directory_checks
+from elastic_runtime import argument_checks, directory_checks
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import optimizers
 
@@ -55,6 +55,8 @@ NEEDED = {
     "function": "give it a function of a micro-batch that returns sums by name, second",
     "value": "give what was measured of the state, such as its loss",
     "until": "give the step at which the job ends, such as 1000",
+    "max_norm": "give the norm to which the gradient is clipped, above 0",
+    "wrap": "give a function wrap(model, mesh) that calls fully_shard",
 }
 
 
@@ -75,8 +77,8 @@ def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            by_position = len(args) - selves
-            if message := "; ".join(argument_mistakes(name, parameters, by_position, kwargs)):
+            given = args[selves:]
+            if message := "; ".join(argument_mistakes(name, parameters, given, kwargs)):
                 raise Mistake(message)
             return function(*args, **kwargs)
 
@@ -86,9 +88,9 @@ def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def argument_mistakes(
-    name: str, parameters: Sequence[inspect.Parameter], by_position: int, named: Mapping[str, Any]
+    name: str, parameters: Sequence[inspect.Parameter], unnamed: Any, named: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Of a call of `name`. `by_position`: how many arguments it got without a name."""
+    """Of a call of `name`. `unnamed`: the arguments that it got without a name."""
     own = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     every = [parameter.name for parameter in own]
     positional = [p.name for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -96,16 +98,20 @@ def argument_mistakes(
         # With **options, another function takes it.
         if wrong not in every and len(own) == len(parameters):
             yield f"{name} has no argument {wrong}: {_cure_of_name(wrong, every)}"
-    if by_position > len(positional):
+    if len(unnamed) > len(positional):
         yield (
-            f"{name} was given {by_position} arguments without names, and takes "
+            f"{name} was given {len(unnamed)} arguments without names, and takes "
             f"{' and '.join(positional)}: name the others, such as micro_batches=16"
         )
         return
-    given = {*positional[:by_position], *named}
+    by_position = dict(zip(positional, unnamed, strict=False))
+    given = {*by_position, *named}
     for parameter in own:
         if parameter.default is parameter.empty and parameter.name not in given:
             yield f"{name} needs {parameter.name}: {NEEDED[parameter.name]}"
+    defaults = {parameter.name: parameter.default for parameter in own}
+    yield from argument_checks.value_mistakes(by_position, defaults, f" of {name}")
+    yield from argument_checks.value_mistakes(named, defaults)
 
 
 def _cure_of_name(wrong: str, names: Sequence[str]) -> str:
@@ -117,19 +123,9 @@ def _cure_of_name(wrong: str, names: Sequence[str]) -> str:
 
 
 def session_mistakes(
-    model: torch.nn.Module,
-    optimizer: Any,
-    samples: int | None,
-    micro_batches: int,
-    micro_batch_size: int,
-    strategy: ModelChecks,
+    model: torch.nn.Module, optimizer: Any, strategy: ModelChecks
 ) -> Iterator[str]:
     """`optimizer`: one or several, as the script gives them."""
-    if samples is not None and (not isinstance(samples, Integral) or samples < 1):
-        yield f"samples is {samples}: give the length of the dataset, at least 1"
-    for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
-        if not isinstance(count, Integral) or count < 1:
-            yield f"{name} is {count!r}: give a whole number, at least 1"
     by_name = optimizers.by_name(optimizer)
     others = [given for given in by_name.values() if not hasattr(given, "param_groups")]
     if not isinstance(model, torch.nn.Module) or others or not by_name:
@@ -234,14 +230,9 @@ def gpu_mistakes(number: int, count: int) -> Iterator[str]:
 
 
 def save_mistakes(
-    shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int
+    shared: str | Path | None, local: str | Path | None, local_save_every: int
 ) -> Iterator[str]:
     """`shared`, `local`: the directories `checkpoint` and `local_checkpoint`."""
-    if save_every < 0:
-        yield (
-            f"save_every is {save_every}: give a number of steps, or 0 to save only on request, "
-            "after a shrink and before a stop"
-        )
     if local and local_save_every < 1:
         yield (
             f"local_save_every is {local_save_every}: give the number of steps between two saves "
@@ -267,30 +258,18 @@ def save_mistakes(
         )
 
 
-def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:
-    """`shared`: the directory `checkpoint`."""
-    if not isinstance(keep, Integral) or keep < 1:
-        yield f"keep is {keep!r}: give how many of the newest checkpoints stay, at least 1"
-    if not isinstance(keep_every, Integral) or keep_every < 0:
-        yield f"keep_every is {keep_every!r}: give a number of steps, or 0 to keep the newest only"
-    elif keep_every and not shared:
-        yield (
-            f"keep_every is {keep_every} without checkpoint: set checkpoint to a directory that "
-            "all pods share"
-        )
-
-
-def clip_mistakes(clip: Any) -> Iterator[str]:
-    if clip is not None and not (isinstance(clip, int | float) and clip > 0):
-        yield f"clip is {clip!r}: give the norm to which the gradient is clipped, above 0"
+def unused_mistakes(save_every: int, keep: int, keep_every: int) -> Iterator[str]:
+    """Of a session without `checkpoint`."""
+    given = {"save_every": save_every, "keep": keep != 2 and keep, "keep_every": keep_every}
+    for name, value in given.items():
+        if value:
+            yield (
+                f"{name} is {value} without checkpoint: set checkpoint to a directory that all "
+                "pods share"
+            )
 
 
 def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:
-    if not isinstance(lr_schedulers, Iterable):
-        yield (
-            f"lr_schedulers is a {type(lr_schedulers).__name__}: give a list, lr_schedulers=[...]"
-        )
-        return
     for scheduler in lr_schedulers:
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             yield (

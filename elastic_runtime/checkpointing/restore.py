@@ -3,9 +3,11 @@
 import hashlib
 import json
 import logging
+import os
 import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,6 +24,7 @@ from elastic_runtime.checkpointing.save_format import (
     unseal_manifest,
 )
 from elastic_runtime.checkpointing.stored_state import StateReader
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.state.destination import WholeTensors
 from elastic_runtime.state.state_tree import State
 
@@ -38,7 +41,7 @@ class Unreadable(LookupError):
     """The checkpoint may be intact: another version wrote it, or its storage does not respond."""
 
 
-def newest(directory: Path) -> Checkpoint | None:
+def newest(directory: str | Path) -> Checkpoint | None:
     """Find the newest checkpoint, such as for its step. Its manifest is read, not its files.
 
     Args:
@@ -47,7 +50,7 @@ def newest(directory: Path) -> Checkpoint | None:
     Returns:
         the checkpoint; None if there is none whose manifest is without damage, which is logged.
     """
-    for path in checkpoints(directory):
+    for path in checkpoints(Path(directory)):
         try:
             return read_manifest(path)[0]
         except DAMAGE_ERRORS as error:
@@ -55,7 +58,7 @@ def newest(directory: Path) -> Checkpoint | None:
     return None
 
 
-def newest_intact(directory: Path) -> Checkpoint | None:
+def newest_intact(directory: str | Path) -> Checkpoint | None:
     """Find the newest checkpoint without damage. Every byte is read; damage is logged.
 
     Args:
@@ -64,13 +67,13 @@ def newest_intact(directory: Path) -> Checkpoint | None:
     Returns:
         the checkpoint; None if none is without damage.
     """
-    for path in checkpoints(directory):
+    for path in checkpoints(Path(directory)):
         if checkpoint := verify(path):
             return checkpoint
     return None
 
 
-def best(directory: Path) -> Checkpoint | None:
+def best(directory: str | Path) -> Checkpoint | None:
     """Find the checkpoint of the best state, which `session.keep_best` has marked.
 
     Args:
@@ -79,8 +82,8 @@ def best(directory: Path) -> Checkpoint | None:
     Returns:
         the checkpoint; None if none is marked, or it has damage, which is logged.
     """
-    mark = best_mark.read(directory)
-    return verify(directory / folder_name(mark.step)) if mark else None
+    mark = best_mark.read(Path(directory))
+    return verify(Path(directory) / folder_name(mark.step)) if mark else None
 
 
 def verify(path: Path) -> Checkpoint | None:
@@ -117,6 +120,7 @@ def load(checkpoint: Checkpoint, live: Mapping[str, torch.Tensor] | None = None)
         OSError: if a file cannot be read.
         ValueError: if a file is damaged; also what torch raises for what it cannot read.
     """
+    _check_given("load", checkpoint)
     _, manifest = read_manifest(checkpoint.path)
     reader = StateReader(manifest, WholeTensors(live))
     return _read(checkpoint.path, manifest, reader, list(manifest.files))
@@ -136,11 +140,25 @@ def load_extra(checkpoint: Checkpoint) -> State:
         OSError: if the file cannot be read.
         ValueError: if the file is damaged; also what torch raises for what it cannot read.
     """
+    _check_given("load_extra", checkpoint)
     _, manifest = read_manifest(checkpoint.path)
     reader = StateReader(manifest, _WithoutModel())
     files = [file for file, targets in reader.targets.items() if targets]
     state = _read(checkpoint.path, manifest, reader, files)
     return {key: value for key, value in state.items() if key not in LARGE_KEYS}
+
+
+def _check_given(name: str, checkpoint: Any) -> None:
+    if checkpoint is None:
+        raise Mistake(
+            f"restore.{name} was given None, which newest, newest_intact and best return if there "
+            "is no checkpoint: look for None first"
+        )
+    if isinstance(checkpoint, str | os.PathLike):
+        raise Mistake(
+            f"restore.{name} was given a path: give it a checkpoint that is there, "
+            f"restore.newest_intact({str(checkpoint)!r})"
+        )
 
 
 class _WithoutModel(WholeTensors):

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from elastic_runtime import parameter_checks, script_checks
+from elastic_runtime import parameter_checks, script_checks, session_checks
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
@@ -57,6 +57,7 @@ class Sharded:
             memory; 0: never. It needs memory for two shards, four while a copy is taken.
     """
 
+    @session_checks.checks_arguments("Sharded")
     def __init__(
         self,
         wrap: Wrap,

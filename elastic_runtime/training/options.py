@@ -35,10 +35,9 @@ class CheckpointOptions:
     keep_every: int
 
     def mistakes(self) -> Iterator[str]:
-        yield from session_checks.save_mistakes(
-            self.shared, self.shared_every, self.local, self.local_every
-        )
-        yield from session_checks.retention_mistakes(self.keep, self.keep_every, self.shared)
+        yield from session_checks.save_mistakes(self.shared, self.local, self.local_every)
+        if not self.shared:
+            yield from session_checks.unused_mistakes(self.shared_every, self.keep, self.keep_every)
 
     def make_saver(self, report: Callable[..., None]) -> Saver:
         """`report`: called with figures and messages for the job's status."""

@@ -7,7 +7,13 @@ from typing import Any, NoReturn, Protocol
 
 import torch
 
-from elastic_runtime import collective_checks, evaluation_checks, loss_checks, script_checks
+from elastic_runtime import (
+    collective_checks,
+    evaluation_checks,
+    loss_checks,
+    script_checks,
+    session_checks,
+)
 from elastic_runtime.data import batch_assignment, random_state
 from elastic_runtime.data.map_dataset import OneStep
 from elastic_runtime.mistake import Mistake
@@ -219,6 +225,7 @@ class Step:
     gather_batch = whole_batch.gather_batch
     insert_own = whole_batch.insert_own
 
+    @session_checks.checks_arguments("step.clip")
     def clip(self, max_norm: float) -> None:
         """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.
 

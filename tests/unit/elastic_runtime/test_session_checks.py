@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from elastic_runtime import Session, session_checks
+from elastic_runtime import Session, Sharded, session_checks
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.training.step import Step
 from tests.builders.sessions import small_model, small_session
 
 
@@ -61,6 +62,12 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
         pytest.param({"keep_every": -1}, "keep_every is -1: give a number of steps", id="no steps"),
         pytest.param(
             {"keep_every": 100}, "keep_every is 100 without checkpoint", id="nothing to keep"
+        ),
+        pytest.param(
+            {"save_every": 2, "keep": 5},
+            "save_every is 2 without checkpoint: set checkpoint to a directory that all pods "
+            "share; keep is 5 without checkpoint: set checkpoint to a directory that all pods",
+            id="nowhere to save",
         ),
         pytest.param(
             {"local_save_every": 5},
@@ -223,7 +230,7 @@ def test_steps_needs_its_end() -> None:
 
 
 def test_every_argument_that_must_be_given_has_its_sentence() -> None:
-    methods = (Session, Session.steps, Session.evaluate, Session.keep_best)
+    methods = (Session, Session.steps, Session.evaluate, Session.keep_best, Sharded, Step.clip)
     calls = [inspect.signature(method) for method in methods]
     parameters = {name: p for call in calls for name, p in call.parameters.items()}
     needed = {name for name, p in parameters.items() if p.default is p.empty}

@@ -13,6 +13,7 @@ import torch
 from elastic_runtime.__main__ import verify
 from elastic_runtime.checkpointing import direct_io, restore
 from elastic_runtime.checkpointing.save_format import VERSION
+from elastic_runtime.mistake import Mistake
 from tests.builders.damage import (
     DAMAGES,
     PART,
@@ -122,3 +123,24 @@ def test_verify_prints_the_newest_intact_checkpoint(
     assert (printed["durableStep"], printed["digest"]) == (3, checkpoint.digest)
     assert verify(tmp_path, as_json=False) == 0
     assert f"is intact: step 3, digest {checkpoint.digest}\n" in capsys.readouterr().out
+
+
+def test_a_directory_may_be_a_text_as_for_a_session(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path, 1, small_state(1))
+    directory = str(tmp_path)
+    assert restore.newest(directory) == restore.newest_intact(directory) == checkpoint
+    assert restore.best(directory) is None
+
+
+@pytest.mark.parametrize("name", ["load", "load_extra"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param(None, "None, which .* best return if there is no", id="none"),
+        pytest.param("save", r"give it .*, restore.newest_intact\('save'\)$", id="a text"),
+        pytest.param(Path("save"), r"give it .*, restore.newest_intact\('save'\)$", id="a path"),
+    ],
+)
+def test_what_is_no_checkpoint_is_not_loaded(name: str, given: Any, message: str) -> None:
+    with pytest.raises(Mistake, match=f"^restore.{name} was given .*{message}"):
+        getattr(restore, name)(given)
