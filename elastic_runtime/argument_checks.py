@@ -16,6 +16,11 @@ ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 # Characters of a value that a line repeats.
 MAX_SHOWN = 200
 
+# Also for arguments that are missing.
+NORM = "give the norm to which the gradient is clipped, above 0"
+UNTIL = "give the step at which the job ends, such as 1000"
+WRAP = "give a function wrap(model, mesh) that calls fully_shard"
+
 # What to give in place of a value; empty if it is right.
 Cure = Callable[[Any], str]
 
@@ -38,7 +43,7 @@ def norm_cure(value: Any) -> str:
     """An infinite one leaves a gradient as it is, and measures it."""
     if isinstance(value, Real) and float(value) > 0:
         return ""
-    return "give the norm to which the gradient is clipped, above 0"
+    return NORM
 
 
 def at_least(least: float, cure: str) -> Cure:
@@ -62,15 +67,14 @@ def strategy_cure(value: Any) -> str:
 
 
 def wrap_cure(value: Any) -> str:
-    cure = "give a function wrap(model, mesh) that calls fully_shard"
     try:
         inspect.signature(value).bind(None, None)
     except TypeError:
-        return cure
+        return WRAP
     except ValueError:
         # Code that is not Python's shows no signature.
         pass
-    return "" if callable(value) else cure
+    return "" if callable(value) else WRAP
 
 
 # Of the arguments by name, in whatever function has them. The default is always right.
@@ -79,7 +83,7 @@ CURES: Mapping[str, Cure] = {
     "micro_batch_size": at_least(1, "give a whole number, at least 1"),
     "samples": at_least(1, "give the length of the dataset, at least 1"),
     "seed": at_least(-math.inf, "give a whole number"),
-    "until": at_least(0, "give the step at which the job ends, such as 1000"),
+    "until": at_least(0, UNTIL),
     "checkpoint": directory_cure,
     "local_checkpoint": directory_cure,
     "journal": directory_cure,

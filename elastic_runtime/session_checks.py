@@ -54,9 +54,9 @@ NEEDED = {
     "data": "give it a dataset, or the number of its samples, first",
     "function": "give it a function of a micro-batch that returns sums by name, second",
     "value": "give what was measured of the state, such as its loss",
-    "until": "give the step at which the job ends, such as 1000",
-    "max_norm": "give the norm to which the gradient is clipped, above 0",
-    "wrap": "give a function wrap(model, mesh) that calls fully_shard",
+    "until": argument_checks.UNTIL,
+    "max_norm": argument_checks.NORM,
+    "wrap": argument_checks.WRAP,
 }
 
 

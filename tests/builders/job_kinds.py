@@ -3,6 +3,7 @@
 from typing import Any
 
 from cede.api.objects import Json
+from webhook.kinds import get_pod_templates
 
 IMAGE = "registry.example/none"
 JobAndPaths = tuple[Json, list[str]]
@@ -29,6 +30,12 @@ def unshare(value: Any) -> Any:
     if isinstance(value, list):
         return [unshare(item) for item in value]
     return value
+
+
+def kinds_with_templates() -> list[str]:
+    """Those in which the webhook finds pod templates."""
+    jobs = jobs_of_every_kind(pod_spec()).items()
+    return [kind for kind, (job, _) in jobs if list(get_pod_templates(job))]
 
 
 def jobs_of_every_kind(

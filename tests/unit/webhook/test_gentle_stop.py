@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
-from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, kinds_with_templates, pod_spec
 from tests.builders.jobs import TEAM, elastic_job, plain_job, with_owner
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
@@ -16,11 +16,7 @@ from webhook.rules import complaints
 
 GRACE = "cede.dev/grace"
 SAVE_TIME = "cede.dev/save-time"
-WITH_TEMPLATES = [
-    kind
-    for kind, (job, _) in jobs_of_every_kind(pod_spec()).items()
-    if list(get_pod_templates(job))
-]
+WITH_TEMPLATES = kinds_with_templates()
 FIELD = "terminationGracePeriodSeconds"
 
 

@@ -6,21 +6,16 @@ from dataclasses import replace
 import pytest
 
 from cede.api.objects import Json
-from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, kinds_with_templates, pod_spec
 from tests.builders.jobs import TEAM
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
-from webhook.kinds import get_pod_templates
 from webhook.rules import complaints
 from webhook.team import Team
 
 FIELD = "terminationGracePeriodSeconds"
 GRACE = "cede.dev/grace"
-WITH_TEMPLATES = [
-    kind
-    for kind, (made, _) in jobs_of_every_kind(pod_spec()).items()
-    if list(get_pod_templates(made))
-]
+WITH_TEMPLATES = kinds_with_templates()
 COMPLAINT = (
     "{path}.terminationGracePeriodSeconds is {own_s}, but the policy allows {allowed_s} s at most: "
     "lower it, or ask an admin to raise spec.preemption.maxGraceSeconds of the ClusterPolicy"

@@ -8,7 +8,7 @@ import pytest
 from cede.api.names import RUNTIME, SIZES
 from cede.api.objects import Json
 from elastic_runtime import contract
-from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, kinds_with_templates, pod_spec
 from tests.builders.jobs import TEAM, elastic_job, plain_job, running_job, with_owner
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
@@ -23,11 +23,7 @@ KNOWING = replace(TEAM, runtime_image=IMAGE)
 UNKNOWING = replace(TEAM, runtime_image="")
 INJECT = {RUNTIME: "inject"}
 WRAP = {RUNTIME: "wrap"}
-WITH_TEMPLATES = [
-    kind
-    for kind, (job, _) in jobs_of_every_kind(pod_spec()).items()
-    if list(get_pod_templates(job))
-]
+WITH_TEMPLATES = kinds_with_templates()
 
 
 def job(kind: str = "Job", annotations: Json | None = None) -> Json:
