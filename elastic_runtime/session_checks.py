@@ -67,8 +67,13 @@ class ModelChecks(Protocol):
         """Why it cannot train this model."""
 
 
-def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: a call of it, by its `name`, with wrong arguments raises Mistake."""
+def checks_arguments(
+    name: str, unless: Callable[[Any], bool] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: a call of it, by its `name`, with wrong arguments raises Mistake.
+
+    `unless`: what is true of the object of a method while none of its calls is a mistake.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         every = inspect.signature(function).parameters
@@ -78,7 +83,8 @@ def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             given = args[selves:]
-            if message := "; ".join(argument_mistakes(name, parameters, given, kwargs)):
+            message = "; ".join(argument_mistakes(name, parameters, given, kwargs))
+            if message and not (unless and unless(args[0])):
                 raise Mistake(message)
             return function(*args, **kwargs)
 

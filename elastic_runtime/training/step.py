@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -200,7 +201,9 @@ class Step:
         self._pending = None
         if weight is not None and self.whole_batch.is_used:
             raise Mistake(collective_checks.WEIGHTED % number)
-        own_weight = None if weight is None else loss_weights.as_number(number, weight)
+        # In a broken step it may be 0 / 0, as in `clip`.
+        has_weight = weight is not None and not self.broken
+        own_weight = loss_weights.as_number(number, weight) if has_weight else None
         micro_batches = self._parts.state.data.micro_batches
         if not self._backward_calls:
             self._warn_of_scaled_loss(loss, own_weight)
@@ -225,7 +228,8 @@ class Step:
     gather_batch = whole_batch.gather_batch
     insert_own = whole_batch.insert_own
 
-    @session_checks.checks_arguments("step.clip")
+    # In a broken step, a script may compute 0 / 0 from what its collectives return.
+    @session_checks.checks_arguments("step.clip", unless=attrgetter("broken"))
     def clip(self, max_norm: float) -> None:
         """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.
 

@@ -1,5 +1,6 @@
 """A step: its micro-batches, and the mistakes in a script's body that it reports."""
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -42,6 +43,18 @@ def test_the_loss_is_the_mean_over_all_micro_batches() -> None:
         losses.append(loss.item())
         step.backward(loss)
     assert float(step.loss) == pytest.approx(sum(losses) / 4)
+
+
+def test_what_a_script_computes_in_a_broken_step_is_no_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Collectives return at once there, so that a mean may be that of nothing."""
+    session = small_session(samples=4)
+    step: Step = next(session.steps(1))
+    batch = next(iter(step))
+    monkeypatch.setattr(Step, "broken", True)
+    step.backward(loss_of(session, batch), weight=math.nan)
+    step.clip(math.nan)
 
 
 def test_clip_bounds_the_norm_of_the_whole_gradient() -> None:
