@@ -81,6 +81,15 @@ def test_who_updates_an_owned_job_keeps_its_owner(judge: Judge) -> None:
     assert "ownerReferences" in message
 
 
+def test_a_reference_to_another_kind_does_not_become_one_to_a_controller(judge: Judge) -> None:
+    """Kueue queues a Job of a ConfigMap by itself, and one of a JobSet not at all. Without the
+    webhook only the uid was compared."""
+    old = with_uid(plain_job(), "v1", "ConfigMap")
+    assert judge(old) == []
+    [message] = judge(with_uid(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet"), old=old)
+    assert "ownerReferences" in message
+
+
 @pytest.mark.parametrize("listed", ["ci", "kube-system,ci", "other", ""])
 def test_a_list_of_the_admin_only_adds_controllers(judge: Judge, listed: str) -> None:
     """One without kube-system stopped the pods of every Job with accelerators."""
