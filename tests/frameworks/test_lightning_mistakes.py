@@ -264,6 +264,10 @@ def test_the_steps_run_in_the_precision(precision: str) -> None:
     assert kinds == {torch.bfloat16 if precision == "bf16-mixed" else torch.float16}
 
 
+def test_a_gradient_clip_val_of_0_clips_nothing_as_in_lightning() -> None:
+    assert run(Module(), gradient_clip_val=0).gradient_norm is None
+
+
 def test_hooks_are_called_in_lightnings_order() -> None:
     calls = list[str]()
 
