@@ -227,6 +227,7 @@ def main() -> int:
             args.directory,
             arguments,
             os.environ,
+            is_shared=not is_command,
             on_terminal=sys.stderr.isatty(),
         )
     return run_agent(parser, args, script)

@@ -17,8 +17,8 @@ ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 MAX_SHOWN = 200
 
 # Also for arguments that are missing.
-NORM = "give the norm to which the gradient is clipped, above 0"
-UNTIL = "give the step at which the job ends, such as 1000"
+NORM = "give the norm to which the gradient is clipped, a number above 0"
+UNTIL = "give the step at which the job ends, a whole number such as 1000"
 WRAP = "give a function wrap(model, mesh) that calls fully_shard"
 
 # What to give in place of a value; empty if it is right.
@@ -29,7 +29,7 @@ def directory_cure(value: Any) -> str:
     """Path would take the texts that are refused for folders below the working directory."""
     if not isinstance(value, str | os.PathLike):
         return "give the path of a directory"
-    path = str(value)
+    path = os.fspath(value)
     if not path:
         return "give the path of a directory, or leave the argument out"
     if ADDRESS.match(path):
@@ -52,12 +52,14 @@ def at_least(least: float, cure: str) -> Cure:
 
 
 def list_cure(name: str) -> Cure:
-    """A layer, such as an averaged model, may be a sequence of layers; an iterator is used up."""
-    return lambda value: (
-        ""
-        if isinstance(value, Collection) and not hasattr(value, "state_dict")
-        else f"give a list, {name}=[...]"
-    )
+    """A layer, such as an averaged model, may be a sequence of layers; an iterator is used up; of a
+    dict, only the names would be taken."""
+
+    def cure(value: Any) -> str:
+        is_list = isinstance(value, Collection) and not isinstance(value, str | Mapping)
+        return "" if is_list and not hasattr(value, "state_dict") else f"give a list, {name}=[...]"
+
+    return cure
 
 
 def strategy_cure(value: Any) -> str:
@@ -119,7 +121,7 @@ def value_mistakes(
 def shown(value: Any) -> str:
     """In a few words; a tensor has thousands of lines."""
     if value is None or isinstance(value, str | os.PathLike | Number):
-        return repr(str(value) if isinstance(value, os.PathLike) else value)[:MAX_SHOWN]
+        return repr(os.fspath(value) if isinstance(value, os.PathLike) else value)[:MAX_SHOWN]
     if isinstance(value, type):
         return f"the class {value.__name__}"
     shape = getattr(value, "shape", None)

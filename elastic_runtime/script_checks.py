@@ -96,8 +96,8 @@ GRADIENTS_CHANGED = (
     "other changes in a hook, by parameter.register_hook"
 )
 PARAMETERS_CHANGED = (
-    "parameter %s was %s after the session was created, which a worker that joins would not do: "
-    "create all parameters before the session, and write new values into them in place"
+    "parameter %s was %s after the session was created, and a session trains those that it was "
+    "given: create all parameters before it, and write new values into them in place"
 )
 
 

@@ -271,7 +271,7 @@ def unused_mistakes(save_every: int, keep: int, keep_every: int) -> Iterator[str
         if value:
             yield (
                 f"{name} is {value} without checkpoint: set checkpoint to a directory that all "
-                "pods share"
+                f"pods share, or leave {name} out"
             )
 
 

@@ -43,12 +43,14 @@ def run(
     arguments: Sequence[str],
     env: Mapping[str, str],
     *,
+    is_shared: bool,
     on_terminal: bool,
 ) -> int:
     """Run `pods` pods until all have ended. Returns the job's exit code.
 
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
-    other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
+    other pods are terminated. `is_shared`: see `exit_code`. `on_terminal`: people watch, and the
+    log goes to a file.
     """
     # some file systems give a new one to another user
     is_new = not directory.exists()
@@ -107,7 +109,7 @@ def run(
         complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
         forward_signal(signal.SIGTERM, None)
     _report_finish(processes, directory)
-    code = exit_code([process.wait() for process in processes])
+    code = exit_code([process.wait() for process in processes], is_shared=is_shared)
     for watch in watches:
         watch.join()
     if view:
@@ -115,19 +117,26 @@ def run(
     return code
 
 
-def exit_code(codes: Sequence[int]) -> int:
+def exit_code(codes: Sequence[int], *, is_shared: bool) -> int:
     """PURE. Of a job whose pods have ended so, each negative for a signal.
 
     The first error counts. Without one, pods that were killed do not count if another has finished
-    the job, or has left it with its state.
+    the job, or has left it with its state. `is_shared`: the pods share one work; otherwise nobody
+    does that of a pod that was killed, and it counts.
     """
-    is_left = contract.EXIT_LEFT_ON_REQUEST in codes
     errors = [code for code in codes if code > 0 and code != contract.EXIT_LEFT_ON_REQUEST]
+    if not is_shared:
+        errors += [128 - code for code in codes if is_killed(code)]
     if errors:
         return errors[0]
-    if is_left:
+    if contract.EXIT_LEFT_ON_REQUEST in codes:
         return contract.EXIT_LEFT_ON_REQUEST
     return 0 if 0 in codes else 128 - codes[0]
+
+
+def is_killed(code: int) -> bool:
+    """By something else than this job."""
+    return code < 0 and -code not in SIGNALS
 
 
 def report_kill(
@@ -135,7 +144,7 @@ def report_kill(
 ) -> None:
     """When it ends: say so if something else than this job has killed it."""
     code = process.wait()
-    if code < 0 and -code not in SIGNALS:
+    if is_killed(code):
         complain(f"pod {index} was killed by signal {-code}; the job does not start it again")
 
 

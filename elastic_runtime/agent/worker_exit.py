@@ -78,10 +78,10 @@ def exit_code_after(
 
 def how_it_ended(code: int | None, failure: Failed | None) -> str:
     """`code`: negative for a signal, None if the script left early. `failure`: as it reported."""
-    if code is None:
-        return LEFT_EARLY
     if failure:
         return failure.reason
+    if code is None:
+        return LEFT_EARLY
     if code < 0:
         return f"its process was killed by signal {-code}: see the pod's log"
     return f"its script ended with exit code {code}: see the pod's log"

@@ -163,6 +163,7 @@ class WorkerPool:
             self._count_death(failed)
             is_final = self._is_final()
         elif left_early:
+            self._last_failure = self._reported_failure()
             local_ranks = [rank for rank, worker in enumerate(self.workers) if worker.left_early]
             facts = {"local_ranks": local_ranks, "step": self.state.step}
             log.error("the script ended before its last step", extra=facts)
@@ -187,9 +188,11 @@ class WorkerPool:
     def _is_final(self) -> bool:
         """Whether the script, started again, would fail in the same way."""
         before = self._last_failure
-        failures = (worker.failure for worker in self.workers if worker.failure)
-        self._last_failure = next(failures, None)
+        self._last_failure = self._reported_failure()
         return would_fail_again(self._last_failure, before, has_trained=self.done.steps > 0)
+
+    def _reported_failure(self) -> Failed | None:
+        return next((worker.failure for worker in self.workers if worker.failure), None)
 
     def _count_death(self, code: int) -> None:
         self._deaths += 1

@@ -252,7 +252,7 @@ def test_every_shape_of_configure_optimizers_is_taken(
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
-def test_the_steps_run_in_the_precision(precision: str) -> None:
+def test_the_steps_run_in_the_precision_and_a_clip_of_0_clips_nothing(precision: str) -> None:
     kinds = set[torch.dtype]()
 
     def training_step(module: Module, batch: Any) -> Any:
@@ -260,7 +260,8 @@ def test_the_steps_run_in_the_precision(precision: str) -> None:
         kinds.add(answers.dtype)
         return (answers.float() - batch[1]).square().mean()
 
-    run(changed(training_step=training_step), precision=precision)
+    session = run(changed(training_step=training_step), precision=precision, gradient_clip_val=0)
+    assert session.gradient_norm is None
     assert kinds == {torch.bfloat16 if precision == "bf16-mixed" else torch.float16}
 
 

@@ -50,7 +50,8 @@ class Options:
             self.validate_every,
             self.check_val_every_n_epoch,
             self.log_every_n_steps,
-            self.gradient_clip_val,
+            # With 0 Lightning clips nothing.
+            self.gradient_clip_val or None,
         )
 
     def autocast(self, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:

@@ -1,6 +1,7 @@
 """A value that an argument cannot have is named in one line, with what to give in its place."""
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,20 @@ from tests.builders.sessions import run_passes, small_model, small_session
 
 LEAVE_OUT = "give the path of a directory, or leave the argument out"
 MOUNT = "mount it as a directory, and give the path where it is mounted"
-NORM = "give the norm to which the gradient is clipped, above 0"
-END = "give the step at which the job ends, such as 1000"
+NORM = "give the norm to which the gradient is clipped, a number above 0"
+END = "give the step at which the job ends, a whole number such as 1000"
 STRATEGY = "give Sharded(wrap) or Deterministic(), or leave it out for replicas"
 WRAP = "give a function wrap(model, mesh) that calls fully_shard"
+
+
+class Directory(os.PathLike[str]):
+    """A path of some other library, which does not show it as text."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return self.path
 
 
 @pytest.mark.parametrize(
@@ -31,6 +42,11 @@ WRAP = "give a function wrap(model, mesh) that calls fully_shard"
         ),
         pytest.param(
             {"journal": Path("gs://bucket")}, f"journal is 'gs:/bucket': {MOUNT}", id="as a path"
+        ),
+        pytest.param(
+            {"checkpoint": Directory("s3://bucket")},
+            f"checkpoint is 's3://bucket': {MOUNT}",
+            id="as a path of another library",
         ),
         pytest.param(
             {"checkpoint": "save", "local_checkpoint": "~/save", "local_save_every": 1},
@@ -68,12 +84,21 @@ WRAP = "give a function wrap(model, mesh) that calls fully_shard"
             id="what is used up",
         ),
         pytest.param(
+            {"lr_schedulers": {"main": None}, "stateful": "ema"},
+            "lr_schedulers is a dict: give a list, lr_schedulers=[...]; stateful is 'ema': give a "
+            "list, stateful=[...]",
+            id="names",
+        ),
+        pytest.param(
             {"strategy": Deterministic},
             f"strategy is the class Deterministic: {STRATEGY}",
             id="a class",
         ),
         pytest.param({"strategy": "ddp"}, f"strategy is 'ddp': {STRATEGY}", id="a name"),
         pytest.param({"clip": 0}, f"clip is 0: {NORM}", id="a gradient of zeros"),
+        pytest.param(
+            {"clip": torch.tensor(1.0)}, f"clip is a Tensor of shape (): {NORM}", id="a tensor"
+        ),
         pytest.param(
             {"checkpoint": 5}, "checkpoint is 5: give the path of a directory", id="no path"
         ),
@@ -105,6 +130,11 @@ def test_a_directory_that_does_not_exist_yet_is_no_mistake(
         ),
         pytest.param(
             lambda: small_session().steps(until=-1), f"until is -1: {END}", id="an end before 0"
+        ),
+        pytest.param(
+            lambda: small_session().steps(1e3),  # type: ignore[arg-type]
+            f"until of session.steps is 1000.0: {END}",
+            id="the end as a float",
         ),
         pytest.param(
             lambda: small_session().begin(2.5),  # type: ignore[arg-type]

@@ -93,13 +93,15 @@ def test_mistake_is_answered_in_one_line(tmp_path: Path, words: list[str], compl
     [
         pytest.param("train.py", "--directory cannot be made: [Errno 17] File exists", id="a file"),
         pytest.param("/proc/x", "--directory cannot be made: ", id="refused"),
-        pytest.param("/proc", "--directory cannot be written: ", id="not writable"),
+        pytest.param("used", "--directory cannot be written: [Errno 21]", id="not writable"),
     ],
 )
 def test_a_directory_that_cannot_be_used_is_named_in_one_line(
     tmp_path: Path, directory: str, complaint: str
 ) -> None:
     (tmp_path / "train.py").touch()
+    # Where a key would be, whoever runs this.
+    (tmp_path / "used" / "key").mkdir(parents=True)
     result = run("--directory", directory, "--local", "1", "train.py", directory=tmp_path)
     assert result.returncode == 2
     [line] = result.stderr.splitlines()

@@ -83,7 +83,7 @@ def wrap(model: torch.nn.Module, mesh: DeviceMesh) -> None:
     fully_shard(model, mesh=mesh)
 
 
-ADDED = r"parameter 2.(weight|bias) was added after the session was created, which a worker that"
+ADDED = r"parameter 2.(weight|bias) was added after the session was created, and a session trains"
 REPLACED = r"parameter 1.(weight|bias) was replaced after the session was created, .*: create all"
 REMOVED = r"parameter 1.(weight|bias) was removed after the session was created"
 STRATEGIES: dict[str, Callable[[], Strategy | None]] = {

@@ -38,12 +38,12 @@ def add_parameter(session: Session) -> None:
         ),
         pytest.param(
             replace_parameter,
-            "parameter weight was replaced after the session was created",
+            "parameter weight was replaced after the session was created, and a session trains",
             id="a parameter replaced",
         ),
         pytest.param(
             add_parameter,
-            "parameter more was added after the session was created",
+            "parameter more was added after the session was created, and a session trains",
             id="a parameter added",
         ),
     ],

@@ -66,7 +66,8 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
         pytest.param(
             {"save_every": 2, "keep": 5},
             "save_every is 2 without checkpoint: set checkpoint to a directory that all pods "
-            "share; keep is 5 without checkpoint: set checkpoint to a directory that all pods",
+            "share, or leave save_every out; keep is 5 without checkpoint: set checkpoint to a "
+            "directory that all pods share, or leave keep out",
             id="nowhere to save",
         ),
         pytest.param(

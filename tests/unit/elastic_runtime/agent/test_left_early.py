@@ -46,6 +46,8 @@ async def test_a_pod_ends_if_one_worker_waits_for_another_that_left_early(
     pod.pool.settings = replace(pod.pool.settings, ranks=2)
     lines = [b"".join(map(encode_line, sent)).decode() for sent in (stays, leaves)]
     pod.pool.script = ["-c", LEAVES, *lines]
+    # Of workers before these.
+    pod.pool._last_failure = Failed("no data")
     try:
         async with asyncio.timeout(20):
             await pod.pool.run_workers()
@@ -56,14 +58,14 @@ async def test_a_pod_ends_if_one_worker_waits_for_another_that_left_early(
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"),
+    ("sent", "code", "failure"),
     [
-        pytest.param((Failed("the script ended before the first step"),), 1, id="with a session"),
-        pytest.param((), 0, id="without a session"),
+        pytest.param((Failed("no step"),), 1, "gave up: no step", id="with a session"),
+        pytest.param((), 0, None, id="without a session"),
     ],
 )
 async def test_a_script_that_ends_without_a_step_has_failed_if_it_has_a_session(
-    sent: tuple[WorkerMessage, ...], code: int
+    sent: tuple[WorkerMessage, ...], code: int, failure: str | None
 ) -> None:
     pod = agent(1)
     line = b"".join(map(encode_line, sent)).decode()
@@ -74,6 +76,7 @@ async def test_a_script_that_ends_without_a_step_has_failed_if_it_has_a_session(
     finally:
         pod.pool.kill()
     assert (pod.code, pod.pool.all_deaths) == (code, 0)
+    assert pod.pool.state.progress.failure == failure
 
 
 async def test_a_worker_that_failed_counts_though_another_left_early() -> None:

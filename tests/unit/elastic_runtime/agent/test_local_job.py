@@ -21,7 +21,7 @@ def test_a_second_job_in_one_directory_is_refused_and_the_first_keeps_its_key(
 ) -> None:
     (tmp_path / "key").write_text("secret")
     assert local_job._lock(tmp_path)
-    assert local_job.run(1, 0, tmp_path, ["train.py"], {}, on_terminal=False) == 2
+    assert local_job.run(1, 0, tmp_path, ["train.py"], {}, is_shared=True, on_terminal=False) == 2
     assert f"a job of {tmp_path} runs already" in capsys.readouterr().err
     assert (tmp_path / "key").read_text() == "secret"
 
@@ -46,7 +46,7 @@ def test_a_directory_of_another_user_gets_no_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    assert local_job.run(1, 0, tmp_path, ["train.py"], {}, on_terminal=False) == 2
+    assert local_job.run(1, 0, tmp_path, ["train.py"], {}, is_shared=True, on_terminal=False) == 2
     expected = f"{tmp_path} belongs to another user: give this job a --directory of its own"
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "key").exists()

@@ -22,7 +22,23 @@ from elastic_runtime.agent import local_job
 def test_exit_code_is_that_of_an_error_else_of_those_that_were_not_killed(
     codes: list[int], expected: int
 ) -> None:
-    assert local_job.exit_code(codes) == expected
+    assert local_job.exit_code(codes, is_shared=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        pytest.param([0, 0], 0, id="finished"),
+        pytest.param([-9, 0], 137, id="nobody did the work of the one that was killed"),
+        pytest.param([-9, 43], 137, id="nor is its state there"),
+        pytest.param([-15, 43], 43, id="stopped before it could handle the signal"),
+        pytest.param([-9, 3], 3, id="an error"),
+    ],
+)
+def test_a_killed_pod_counts_if_each_runs_a_command_of_its_own(
+    codes: list[int], expected: int
+) -> None:
+    assert local_job.exit_code(codes, is_shared=False) == expected
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ def test_exit_code_after(
             3, None, "its script ended with exit code 3: see the pod's log", id="by an exit code"
         ),
         pytest.param(1, Failed("no data"), "no data", id="by an exception"),
-        pytest.param(None, Failed("no data"), LEFT_EARLY, id="early, after an earlier failure"),
+        pytest.param(None, None, LEFT_EARLY, id="early"),
+        pytest.param(None, Failed("no step"), "no step", id="early, with its cause"),
     ],
 )
 def test_the_reason_of_an_end(code: int | None, failure: Failed | None, reason: str) -> None:

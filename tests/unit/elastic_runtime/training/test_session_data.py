@@ -138,12 +138,6 @@ def test_a_session_without_data_says_how_to_give_it() -> None:
         _ = next(session.steps(1)).data
 
 
-@pytest.mark.parametrize("clip", [0, -1.0, "1.0"])
-def test_the_norm_to_clip_to_is_above_zero(clip: Any) -> None:
-    with pytest.raises(ValueError, match="give the norm to which the gradient is clipped, above 0"):
-        session_of(None, samples=16, clip=clip)
-
-
 def gradient_of_first_step(own: float | None, **options: Any) -> float:
     """Its norm, as the optimizer saw it. `own`: the norm that the step itself clips to."""
     torch.manual_seed(0)
