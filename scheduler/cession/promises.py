@@ -134,14 +134,14 @@ def _dearest_first(cession: Cession, left: Collection[str]) -> Sequence[Target]:
 
 
 def takers(cession: Cession, snapshot: Snapshot) -> str:
-    """The jobs that were admitted since the release into what the preemptor lacks, in a sentence;
-    empty before the release. Kueue writes these times, so they may differ from ours by the
-    difference of the clocks."""
-    if not cession.status.releasedTime:
-        return ""
+    """The jobs that were admitted into what the preemptor lacks, in a sentence: since the release,
+    or before it since the plan, which counted with what was free. Kueue writes these times, so they
+    may differ from ours by the difference of the clocks."""
+    released = cession.status.releasedTime
+    began, what = (unix(released), "release") if released else (cession.metadata.created, "plan")
     keys = {(need.flavor, need.resource) for need in cession.spec.need}
     uids = target_uids([cession])
-    since = unix(cession.status.releasedTime) - CLOCK_DIFFERENCE_S
+    since = began - CLOCK_DIFFERENCE_S
     newest_first = sorted(snapshot.admitted, key=lambda job: -job.reserved_since)
     jobs = [
         f"{job.name} ({job.queue})"
@@ -150,4 +150,4 @@ def takers(cession: Cession, snapshot: Snapshot) -> str:
         and job.identity not in uids
         and not keys.isdisjoint(+job.usage)
     ]
-    return f"Admitted since the release: {listed(jobs, MAX_TAKERS)}." if jobs else ""
+    return f"Admitted since the {what}: {listed(jobs, MAX_TAKERS)}." if jobs else ""

@@ -106,17 +106,22 @@ def test_after_the_cessions_their_preemptors_use_what_is_released() -> None:
     assert after.admitted == ()
 
 
-def test_takers_are_the_jobs_admitted_since_the_release() -> None:
-    record = cession("Released", releasedTime=rfc3339(NOW))
+@pytest.mark.parametrize(
+    ("record", "since"),
+    [
+        pytest.param(cession("Released", releasedTime=rfc3339(NOW)), "release", id="released"),
+        # A job ended, another cession took what it left: the plan counted with it.
+        pytest.param(cession("Asked"), "plan", id="not yet"),
+    ],
+)
+def test_takers_are_the_jobs_admitted_since_the_release_or_before_it_since_the_plan(
+    record: Cession, since: str
+) -> None:
     jobs = [
         admitted(reserved_since=NOW + 1),
         admitted("old", reserved_since=NOW - 100),
         admitted("thief", reserved_since=NOW + 1),
     ]
-    sentence = "Admitted since the release: thief (research)."
+    sentence = f"Admitted since the {since}: thief (research)."
     assert takers(record, snapshot(admitted=jobs)) == sentence
     assert takers(record, snapshot()) == ""
-
-
-def test_nobody_is_a_taker_before_the_release() -> None:
-    assert takers(cession("Asked"), snapshot(admitted=[admitted("old")])) == ""
