@@ -99,8 +99,11 @@ class ShardedModel:
         return FirstValues(self.model, blocks, self._initialize, self.device)
 
     def _call_wrap(self, group: Group) -> None:
+        before = {name for name, _ in self.model.named_parameters()}
         self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
         script_checks.raise_mistakes(session_checks.compiled_mistakes(self.model))
+        after = {name for name, _ in self.model.named_parameters()}
+        script_checks.raise_mistakes(session_checks.wrap_mistakes(before, after))
 
     def unwrap_empty(self) -> None:
         """Afterwards the model is plain and whole, its parameters uninitialized."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
@@ -54,6 +55,24 @@ def test_a_wrap_that_replaces_a_module_by_a_compiled_one_is_refused(device: str)
         strategy=Sharded(wrap),
     )
     with pytest.raises(ValueError, match=r"0 was replaced by torch.compile, so a checkpoint would"):
+        next(session.steps(1))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_wrap_that_changes_the_names_of_parameters_is_refused(device: str) -> None:
+    def wrap(model: Any, mesh: DeviceMesh) -> None:
+        model[0] = checkpoint_wrapper(model[0])
+        fully_shard(model, mesh=mesh)
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to(device)
+    session = Session(
+        model,
+        torch.optim.SGD(model.parameters()),
+        samples=5,
+        micro_batches=1,
+        strategy=Sharded(wrap),
+    )
+    with pytest.raises(ValueError, match=r"^wrap changed the names of parameters, such as 0\."):
         next(session.steps(1))
 
 
