@@ -201,15 +201,16 @@ class Step:
         self._pending = None
         if weight is not None and self.whole_batch.is_used:
             raise Mistake(collective_checks.WEIGHTED % number)
-        # In a broken step it may be 0 / 0, as in `clip`.
-        has_weight = weight is not None and not self.broken
-        own_weight = loss_weights.as_number(number, weight) if has_weight else None
-        micro_batches = self._parts.state.data.micro_batches
-        if not self._backward_calls:
-            self._warn_of_scaled_loss(loss, own_weight)
+        own_weight = None
+        # In a broken step a weight may be 0 / 0, as in `clip`.
         if not self.broken:
-            self._parts.strategy.check_gradients(is_first=not self._backward_calls)
+            is_first = not self._backward_calls
+            own_weight = None if weight is None else loss_weights.as_number(number, weight)
+            if is_first:
+                self._warn_of_scaled_loss(loss, own_weight)
+            self._parts.strategy.check_gradients(is_first=is_first)
         self._backward_calls += 1
+        micro_batches = self._parts.state.data.micro_batches
         factor = loss_weights.scale(own_weight, micro_batches) if self.contributes else 0.0
         self._parts.strategy.backward(loss, factor * self._parts.state.loss_scaling.multiplier)
         if self.contributes:

@@ -96,6 +96,8 @@ class Directory(os.PathLike[str]):
         ),
         pytest.param({"strategy": "ddp"}, f"strategy is 'ddp': {STRATEGY}", id="a name"),
         pytest.param({"clip": 0}, f"clip is 0: {NORM}", id="a gradient of zeros"),
+        pytest.param({"clip": -1.0}, f"clip is -1.0: {NORM}", id="a norm below 0"),
+        pytest.param({"clip": "1.0"}, f"clip is '1.0': {NORM}", id="a norm as text"),
         pytest.param(
             {"clip": torch.tensor(1.0)}, f"clip is a Tensor of shape (): {NORM}", id="a tensor"
         ),

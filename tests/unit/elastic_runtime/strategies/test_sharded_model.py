@@ -1,6 +1,6 @@
 """A model that is wrapped for a group."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,11 +10,12 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-from elastic_runtime import Session, Sharded
+from elastic_runtime import Sharded
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals
 from elastic_runtime.strategies.sharded_model import shard_of
+from tests.builders.sessions import small_session
 
 
 @pytest.fixture(autouse=True)
@@ -25,55 +26,41 @@ def _no_default_group() -> Iterator[None]:
 
 def test_a_wrap_that_leaves_parameters_unsharded_is_refused() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, bias=False))
-    session = Session(
-        model,
-        torch.optim.SGD(model.parameters()),
-        samples=5,
-        micro_batches=1,
-        strategy=Sharded(lambda model, mesh: fully_shard(model[0], mesh=mesh)),
-    )
+    strategy = Sharded(lambda model, mesh: fully_shard(model[0], mesh=mesh))
     with pytest.raises(
         ValueError,
         match=r"wrap leaves 1.weight and 0 more parameters unsharded: call fully_shard\(model",
     ):
-        next(session.steps(1))
+        next(small_session(model=model, strategy=strategy).steps(1))
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_a_wrap_that_replaces_a_module_by_a_compiled_one_is_refused(device: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(
+            lambda layer: torch.compile(layer, backend="eager"),
+            r"0 was replaced by torch.compile, so a checkpoint would",
+            id="compiled",
+        ),
+        pytest.param(
+            checkpoint_wrapper,
+            r"^wrap changed the names of parameters, such as 0\.",
+            id="other names",
+        ),
+    ],
+)
+def test_a_wrap_that_replaces_a_module_is_refused(
+    change: Callable[[nn.Module], nn.Module], message: str, device: str
+) -> None:
     def wrap(model: Any, mesh: DeviceMesh) -> None:
-        model[0] = torch.compile(model[0], backend="eager")
+        model[0] = change(model[0])
         fully_shard(model[0], mesh=mesh)
         fully_shard(model, mesh=mesh)
 
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to(device)
-    session = Session(
-        model,
-        torch.optim.SGD(model.parameters()),
-        samples=5,
-        micro_batches=1,
-        strategy=Sharded(wrap),
-    )
-    with pytest.raises(ValueError, match=r"0 was replaced by torch.compile, so a checkpoint would"):
-        next(session.steps(1))
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_a_wrap_that_changes_the_names_of_parameters_is_refused(device: str) -> None:
-    def wrap(model: Any, mesh: DeviceMesh) -> None:
-        model[0] = checkpoint_wrapper(model[0])
-        fully_shard(model, mesh=mesh)
-
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to(device)
-    session = Session(
-        model,
-        torch.optim.SGD(model.parameters()),
-        samples=5,
-        micro_batches=1,
-        strategy=Sharded(wrap),
-    )
-    with pytest.raises(ValueError, match=r"^wrap changed the names of parameters, such as 0\."):
-        next(session.steps(1))
+    with pytest.raises(ValueError, match=message):
+        next(small_session(model=model, strategy=Sharded(wrap)).steps(1))
 
 
 def test_shards_follow_from_the_rank_in_its_shard_group() -> None:
