@@ -23,6 +23,13 @@ def job_of_kind(kind: str, pod: Json, namespace: str = "vision", **labels: str) 
     return unshared
 
 
+def with_uid(job: Json, api_version: str, kind: str, uid: str = "1") -> Json:
+    """The job, with this controller."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": uid, "controller": True}
+    metadata = {"name": "it", "namespace": "vision"} | job["metadata"]
+    return job | {"metadata": metadata | {"ownerReferences": [owner]}}
+
+
 def unshare(value: Any) -> Any:
     """A copy in which no dict or list appears twice, unlike `deepcopy`."""
     if isinstance(value, dict):

@@ -7,7 +7,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from cede.api.team_security import CONTROLLER_NAMESPACES
-from tests.builders.job_kinds import job_of_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, pod_spec, with_uid
 from tests.builders.jobs import PRIORITY, elastic_job, plain_job
 from tests.harness.admission import Judge
 
@@ -18,12 +18,6 @@ DEPLOYER = "system:serviceaccount:ci:deployer"
 OWN_ACCOUNT = "system:serviceaccount:vision:default"
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 JOBSET_CONTROLLER = "system:serviceaccount:jobset-system:jobset-controller-manager"
-
-
-def with_uid(job: Json, api_version: str, kind: str, uid: str = "1") -> Json:
-    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": uid, "controller": True}
-    metadata = {"name": "it", "namespace": "vision"} | job["metadata"]
-    return job | {"metadata": metadata | {"ownerReferences": [owner]}}
 
 
 OWNERS = [

@@ -2,13 +2,16 @@
 
 import pytest
 
-from tests.builders.job_kinds import job_of_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, pod_spec, with_uid
 from tests.harness.admission import Judge
-from tests.oracle.test_admission import JOBSET_CONTROLLER, with_uid
 
 pytestmark = pytest.mark.slow
 PARTS = [
-    pytest.param("Job", "jobset.x-k8s.io/v1alpha2", "JobSet", JOBSET_CONTROLLER, id="JobSet"),
+    pytest.param(
+        *("Job", "jobset.x-k8s.io/v1alpha2", "JobSet"),
+        "system:serviceaccount:jobset-system:jobset-controller-manager",
+        id="JobSet",
+    ),
     pytest.param(
         *("RayCluster", "ray.io/v1", "RayJob"),
         "system:serviceaccount:kuberay-operator:kuberay-operator",
