@@ -26,6 +26,7 @@ from cede.api.objects import (
 )
 from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy, Preemption
+from cede.api.unreadable import UnreadableObjects
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.errors import NotFound
@@ -74,8 +75,13 @@ class Controller:
         self.allocations = self._cache(ALLOCATIONS, ComputeAllocation)
         self.nodes = self._cache(NODES, Node)
         self.daemon_sets = self._cache(DAEMON_SETS, DaemonSet)
+        # a renewal is no change: leaders renew their leases in nearly every pass over many teams
         self.leases = self._cache(
-            LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed
+            LEASES,
+            Lease,
+            namespace=names.SYSTEM_NAMESPACE,
+            changed=self._lease_changed,
+            expectations=None,
         )
         # the objects that the plan is compared with
         self.live: dict[Kind, Cache[Any]] = {
@@ -144,9 +150,9 @@ class Controller:
 
     def _lease_changed(self) -> None:
         """A pass by the leader changes nothing while it leads."""
-        before = self._leaders(), self.unreadable_to_scheduler
+        before = self._scheduler()
         self._observe_lease()
-        if (self._leaders(), self.unreadable_to_scheduler) != before:
+        if self._scheduler() != before:
             self.wake.set()
 
     def _observe_lease(self) -> None:
@@ -160,6 +166,10 @@ class Controller:
         """The scheduler that preempts, and the one that does not preempt yet."""
         known = (self.leadership, _watchdog_s(self.policies.get(POLICY)), self.clock())
         return lease_watchdog.leader(*known), lease_watchdog.returning(*known)
+
+    def _scheduler(self) -> tuple[str, str, UnreadableObjects]:
+        """All that a snapshot has from the scheduler's lease."""
+        return *self._leaders(), self.unreadable_to_scheduler
 
     # --- one pass ---------------------------------------------------------------------------------
     async def reconcile(self) -> float:
@@ -196,7 +206,9 @@ class Controller:
         await self.status_writer.report(snapshot, plan, problems, edits, now)
 
         # If only our own writes were observed during the pass, no new one is needed.
-        if all(expectations.only_own_writes for expectations in self.expectations.values()):
+        planned_for = snapshot.leader, snapshot.returning, snapshot.unreadable_to_scheduler
+        is_own = all(expectations.only_own_writes for expectations in self.expectations.values())
+        if is_own and self._scheduler() == planned_for:
             self.wake.clear()
         return self._seconds_to_next_pass(snapshot.policy, now)
 

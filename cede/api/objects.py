@@ -13,9 +13,11 @@ Key = tuple[str, str]
 """(namespace, name). The namespace of a cluster-scoped object is empty."""
 
 
-@dataclass(frozen=True, slots=True)
+# The kinds are constants. Compared and hashed by their fields, they took a twentieth of a pass of
+# the quota_controller over 1,000 teams.
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind of object: its names in URLs and in manifests."""
+    """A kind of object: its names in URLs and in manifests. It is equal to itself only."""
 
     # empty for the core group
     group: str

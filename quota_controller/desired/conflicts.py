@@ -79,18 +79,17 @@ def reserved_namespaces(
 def _team_conflicts(
     allocations: Iterable[ComputeAllocation], live: LiveObjects
 ) -> dict[str, Problem]:
-    current = {
-        (str(obj["metadata"]["labels"].get(names.TEAM, "")), owner_of(obj))
-        for (kind, _), obj in live.items()
-        if kind == NAMESPACES and owner_of(obj)
-    }
+    owners_by_team: dict[str, set[str]] = {}
+    for (kind, _), obj in live.items():
+        if kind == NAMESPACES and owner_of(obj):
+            team = str(obj["metadata"]["labels"].get(names.TEAM, ""))
+            owners_by_team.setdefault(team, set()).add(owner_of(obj))
     candidates_by_team: dict[str, list[ComputeAllocation]] = {}
     for allocation in allocations:
         candidates_by_team.setdefault(allocation.team, []).append(allocation)
     conflicts = {}
     for team, candidates in candidates_by_team.items():
-        current_names = {owner for team_, owner in current if team_ == team}
-        owner = _rightful_owner(candidates, current_names)
+        owner = _rightful_owner(candidates, owners_by_team.get(team, set()))
         for other in candidates:
             if other is not owner:
                 conflicts[other.metadata.name] = Problem(

@@ -171,6 +171,8 @@ def place(
 
 def _in_namespace(allocation: ComputeAllocation, namespace: str) -> ComputeAllocation:
     """The allocation with this namespace in its status."""
+    if allocation.status.namespace == namespace:
+        return allocation
     status = allocation.status.model_copy(update={"namespace": namespace})
     return allocation.model_copy(update={"status": status})
 

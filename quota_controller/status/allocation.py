@@ -1,6 +1,7 @@
 """PURE. The status of every ComputeAllocation, from the plan and from what Kueue reports."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -72,11 +73,8 @@ def allocation_status(
     budget = plan.budgets.get(name)
     record = plan.grants.records.get(name, GrantRecord())
     granted = by_type(record)
-    owned = plan.owned.get(name, Quota())
-    used = plan.usage.used_by(name)
-    lent = plan.usage.lent_by(name)
-    borrowed = plan.usage.borrowed_by(name)
-    types_in_use = {type_name for (type_name, _), value in used.items() if value}
+    figures = _figures(allocation, plan, snapshot)
+    types_in_use = {type_name for (type_name, _), value in figures.used.items() if value}
     types = types_in_use | {entry.instanceType for entry in allocation.spec.quotas}
     capacities = {
         type_name: capacity for type_name, capacity in plan.capacities.items() if type_name in types
@@ -89,14 +87,14 @@ def allocation_status(
         clusterQueue=name,
         localQueue=names.LOCAL_QUEUE,
         waiting=waiting_workloads(allocation, snapshot),
-        owns=column_text(owned, capacities),
-        used=column_text(used, capacities),
-        lent=column_text(lent, capacities),
-        borrowed=column_text(borrowed, capacities),
+        owns=column_text(figures.owned, capacities),
+        used=column_text(figures.used, capacities),
+        lent=column_text(figures.lent, capacities),
+        borrowed=column_text(figures.borrowed, capacities),
         budgetUsedHours=budget.to_keep if budget else {},
         quotas=[
             *(
-                _quota_status(allocation, plan, snapshot, type_, granted.get(type_name, NOTHING))
+                _quota_status(allocation, type_, granted.get(type_name, NOTHING), figures)
                 for type_name, type_ in capacities.items()
             ),
             *unknown_types(record, plan.capacities),
@@ -116,31 +114,53 @@ def _with_budget(
     return with_verdict(conditions, names.WITHIN_BUDGET, verdict, generation=generation, now=now)
 
 
-def _quota_status(
-    allocation: ComputeAllocation,
-    plan: Plan,
-    snapshot: Snapshot,
-    capacity: Capacity,
-    granted: GrantedResources,
-) -> QuotaStatus:
+@dataclass(frozen=True)
+class _Figures:
+    """The quotas that a status reports, of all instance types."""
+
+    owned: Quota
+    usable: Quota
+    used: Quota
+    borrowed: Quota
+    lent: Quota
+    # None while nothing waits
+    available: Quota | None
+
+
+def _figures(allocation: ComputeAllocation, plan: Plan, snapshot: Snapshot) -> _Figures:
     name = allocation.metadata.name
     # The idle quota of the cohort changes with every job of any team. If it were reported while
     # nothing waits, every admission would write the status of every allocation.
-    free = {}
-    if waiting_workloads(allocation, snapshot):
-        free = amounts_of_type(plan.available.get(name, Quota()), capacity)
+    waits = waiting_workloads(allocation, snapshot)
+    return _Figures(
+        owned=plan.owned.get(name, Quota()),
+        usable=plan.grants.usable.get(name, Quota()),
+        used=plan.usage.used_by(name),
+        borrowed=plan.usage.borrowed_by(name),
+        lent=plan.usage.lent_by(name),
+        available=plan.available.get(name, Quota()) if waits else None,
+    )
+
+
+def _quota_status(
+    allocation: ComputeAllocation,
+    capacity: Capacity,
+    granted: GrantedResources,
+    figures: _Figures,
+) -> QuotaStatus:
+    available = figures.available
     return QuotaStatus(
         instanceType=capacity.type.name,
         noNodesYet=capacity.declared_only,
-        nominal=amounts_of_type(plan.owned.get(name, Quota()), capacity),
+        nominal=amounts_of_type(figures.owned, capacity),
         granted=granted_amounts(granted, capacity.resources),
         grantedOf=granted_of(granted),
         grantedFor=granted_for(granted, allocation.spec.quotas, capacity.type.name),
-        healthy=amounts_of_type(plan.grants.usable.get(name, Quota()), capacity),
-        free=free,
-        used=amounts_of_type(plan.usage.used_by(name), capacity),
-        borrowed=amounts_of_type(plan.usage.borrowed_by(name), capacity),
-        lent=amounts_of_type(plan.usage.lent_by(name), capacity),
+        healthy=amounts_of_type(figures.usable, capacity),
+        free={} if available is None else amounts_of_type(available, capacity),
+        used=amounts_of_type(figures.used, capacity),
+        borrowed=amounts_of_type(figures.borrowed, capacity),
+        lent=amounts_of_type(figures.lent, capacity),
     )
 
 
