@@ -3,7 +3,7 @@
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -218,15 +218,6 @@ def compiled_mistakes(model: torch.nn.Module) -> Iterator[str]:
                 "torch.compile(module), which keeps the names"
             )
             return
-
-
-def wrap_mistakes(before: Set[str], after: Set[str]) -> Iterator[str]:
-    """`before`, `after`: the names of the model's parameters around a call of `wrap`."""
-    if changed := before ^ after:
-        yield (
-            f"wrap changed the names of parameters, such as {min(changed)}: do that before the "
-            "session is made, such as with a checkpoint_wrapper, and let wrap only call fully_shard"
-        )
 
 
 def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:

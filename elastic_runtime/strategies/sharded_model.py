@@ -1,6 +1,6 @@
 """A model under FSDP2, and its optimizers: read, unwrapped, and wrapped again for another group."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -99,11 +99,11 @@ class ShardedModel:
         return FirstValues(self.model, blocks, self._initialize, self.device)
 
     def _call_wrap(self, group: Group) -> None:
-        before = {name for name, _ in self.model.named_parameters()}
+        before = parameters_by_name(self.model)
         self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
         script_checks.raise_mistakes(session_checks.compiled_mistakes(self.model))
-        after = {name for name, _ in self.model.named_parameters()}
-        script_checks.raise_mistakes(session_checks.wrap_mistakes(before, after))
+        after = parameters_by_name(self.model)
+        script_checks.raise_mistakes(wrap_mistakes(before, after))
 
     def unwrap_empty(self) -> None:
         """Afterwards the model is plain and whole, its parameters uninitialized."""
@@ -153,6 +153,30 @@ class ShardedModel:
     def own_rows(self, shard: Shard) -> OwnRows:
         """Where a checkpoint is loaded to, once the model is wrapped."""
         return OwnRows(self.model, self._optimizers, shard)
+
+
+def parameters_by_name(model: torch.nn.Module) -> dict[str, int]:
+    """The `id` of each, also by the further names of one that modules share."""
+    return {name: id(p) for name, p in model.named_parameters(remove_duplicate=False)}
+
+
+def wrap_mistakes(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
+    """`before`, `after`: `parameters_by_name` around a call of `wrap`."""
+    if changed := before.keys() ^ after.keys():
+        yield (
+            f"wrap changed the names of parameters, such as {min(changed)}: do that before the "
+            "session is made, such as with a checkpoint_wrapper, and let wrap only call fully_shard"
+        )
+        return
+    first_names = dict[int, str]()
+    for name, parameter in before.items():
+        first = first_names.setdefault(parameter, name)
+        if after[name] != after[first]:
+            yield (
+                f"{first} and {name} are one parameter, and wrap makes two of it: call fully_shard "
+                "once for a list of both modules, or leave both to fully_shard(model, mesh=mesh)"
+            )
+            return
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

@@ -20,7 +20,12 @@ SET_ASIDE_S = 10
 it sees the change, so long afterwards at most."""
 GONE = (Occurrence.PREEMPTOR_DELETED.sentence, Occurrence.PREEMPTOR_DEACTIVATED.sentence)
 NOT_READY = re.compile(r"\d of its \d+ pods (is|are) ready\. Of the others: ")
-EXPLANATIONS = ("Admitted since the release: ", "Given up, because ", "Why: ")
+EXPLANATIONS = (
+    "Admitted since the plan: ",
+    "Admitted since the release: ",
+    "Given up, because ",
+    "Why: ",
+)
 """Who has the capacity that the preemptor did not get, or why it would not have run: see `_details`
 in scheduler/cession/advance.py."""
 

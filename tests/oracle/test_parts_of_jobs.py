@@ -2,8 +2,12 @@
 
 import pytest
 
+from cede.api import names
 from tests.builders.job_kinds import job_of_kind, pod_spec, with_uid
+from tests.builders.jobs import elastic_job, plain_job
 from tests.harness.admission import Judge
+from webhook.admission import SCHEDULER_USER
+from webhook.kinds import KNOWN_OWNERS
 
 pytestmark = pytest.mark.slow
 PARTS = [
@@ -23,6 +27,9 @@ PARTS = [
         id="LeaderWorkerSet",
     ),
 ]
+JOB_SET = ("jobset.x-k8s.io/v1alpha2", "JobSet")
+TRIAL = ("kubeflow.org/v1beta1", "Trial")
+"""Of Katib. Kueue does not know it, and queues its Jobs by themselves."""
 
 
 @pytest.mark.parametrize(("kind", "api_version", "owner", "operator"), PARTS)
@@ -55,3 +62,56 @@ def test_nobody_adds_pods_to_what_an_operator_made(
     assert judge(old, old=old) == []
     without_owner = old | {"metadata": old["metadata"] | {"ownerReferences": []}}
     assert judge(raised | {"metadata": without_owner["metadata"]}, old=without_owner) == []
+
+
+@pytest.mark.parametrize(("kind", "api_version", "owner", "operator"), PARTS)
+def test_nobody_takes_what_an_operator_made_from_it(
+    judge: Judge, kind: str, api_version: str, owner: str, operator: str
+) -> None:
+    """Kueue and Cede give an object a queue when it is created: a Job of a JobSet has none, and ran
+    on without quota when it had lost its owner."""
+    old = with_uid(job_of_kind(kind, pod_spec()), api_version, owner)
+    [reference] = old["metadata"]["ownerReferences"]
+    for references in ([], [reference | {"controller": False}]):
+        taken = old | {"metadata": old["metadata"] | {"ownerReferences": references}}
+        [message] = judge(taken, old=old)
+        assert "ownerReferences" in message
+        assert judge(taken, operator, old=old) == []
+
+
+def test_nobody_gives_more_to_a_suspended_job_of_an_operator(judge: Judge) -> None:
+    """Kubernetes 1.36 lets the resources of a suspended Job change, and a JobSet that is resumed
+    leaves them as they are: they were counted as before."""
+    old = with_uid(plain_job(suspend=True), *JOB_SET)
+    larger = with_uid(plain_job(suspend=True), *JOB_SET)
+    [container] = larger["spec"]["template"]["spec"]["containers"]
+    container["resources"]["limits"]["nvidia.com/gpu"] = "8"
+    resumed = with_uid(plain_job(suspend=False), *JOB_SET)
+    for messages in judge.updates([(old, larger), (old, resumed)]):
+        [message] = messages
+        assert "change that one" in message
+    labelled = old | {"metadata": old["metadata"] | {"labels": {"mine": "yes"}}}
+    assert judge.updates([(old, labelled)]) == [[]]
+
+
+def test_the_policy_knows_the_owners_that_the_webhook_knows(judge: Judge) -> None:
+    """All else Kueue queues by itself, whatever other kinds of the same API group are."""
+    small, large = plain_job(size=1), plain_job(size=2)
+    known = [(f"{group}/v1" if group else "v1", kind) for group, kind in sorted(KNOWN_OWNERS)]
+    unknown = [
+        TRIAL,
+        ("kubeflow.org/v1", "Notebook"),
+        ("ray.io/v1", "RayCronJob"),
+        ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication"),
+    ]
+    for owners, is_refused in ((known, True), (unknown, False)):
+        pairs = [(with_uid(small, *owner), with_uid(large, *owner)) for owner in owners]
+        assert [bool(messages) for messages in judge.updates(pairs)] == [is_refused] * len(owners)
+
+
+def test_the_scheduler_grows_an_elastic_job_of_an_operator_that_kueue_does_not_know(
+    judge: Judge,
+) -> None:
+    notes = {names.ELASTIC_JOB: "true"}
+    old, grown = (with_uid(elastic_job(size, annotations=notes), *TRIAL) for size in (2, 4))
+    assert judge(grown, SCHEDULER_USER, old=old) == []

@@ -197,6 +197,7 @@ def test_a_claim_that_is_not_owed_may_wait(picture: Picture) -> None:
     [
         (Occurrence.PREEMPTOR_DELETED.sentence, True),
         (f"{Occurrence.CAPACITY_TAKEN.sentence} Admitted since the release: other (vision).", True),
+        (f"{Occurrence.CAPACITY_TAKEN.sentence} Admitted since the plan: other (vision).", True),
         (f"{Occurrence.PREEMPTOR_INELIGIBLE.sentence} Why: its queue is on hold.", True),
         (Occurrence.CAPACITY_TAKEN.sentence, False),
         (Occurrence.NOT_ADMITTED.sentence, False),

@@ -63,6 +63,33 @@ def test_a_wrap_that_replaces_a_module_is_refused(
         next(small_session(model=model, strategy=Sharded(wrap)).steps(1))
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_wrap_that_makes_two_parameters_of_a_shared_one_is_refused(device: str) -> None:
+    """Such as the embedding of a language model, which is its last layer too."""
+
+    def wrap(model: Any, mesh: DeviceMesh) -> None:
+        fully_shard(model[0], mesh=mesh)
+        fully_shard(model, mesh=mesh)
+
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)).to(device)
+    model[1].weight = model[0].weight
+    with pytest.raises(
+        ValueError, match=r"^0.weight and 1.weight are one parameter, and wrap makes two of it"
+    ):
+        next(small_session(model=model, strategy=Sharded(wrap)).steps(1))
+
+
+def test_a_shared_parameter_stays_so_if_its_modules_are_sharded_in_one_call() -> None:
+    def wrap(model: Any, mesh: DeviceMesh) -> None:
+        fully_shard([model[0], model[1]], mesh=mesh)
+        fully_shard(model, mesh=mesh)
+
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    next(small_session(model=model, strategy=Sharded(wrap)).steps(1))
+    assert model[1].weight is model[0].weight
+
+
 def test_shards_follow_from_the_rank_in_its_shard_group() -> None:
     group = Group(1, 0, 6, 3)
     shards = [shard_of(group, rank) for rank in range(6)]

@@ -1,5 +1,8 @@
 """What open Cessions have promised, and which targets they still need."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from cede.api.cession import Cession
@@ -7,6 +10,7 @@ from cede.api.objects import rfc3339
 from scheduler.cession.promises import after_cessions, needed_targets, takers
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import (
+    GPU,
     KEY,
     NOW,
     admitted,
@@ -121,6 +125,7 @@ def test_takers_are_the_jobs_admitted_since_the_release_or_before_it_since_the_p
         admitted(reserved_since=NOW + 1),
         admitted("old", reserved_since=NOW - 100),
         admitted("thief", reserved_since=NOW + 1),
+        replace(admitted("elsewhere", reserved_since=NOW + 1), usage=Counter({("h100", GPU): 8})),
     ]
     sentence = f"Admitted since the {since}: thief (research)."
     assert takers(record, snapshot(admitted=jobs)) == sentence
