@@ -65,8 +65,8 @@ def case(admin: Admin, request: pytest.FixtureRequest) -> Case:
 
 @pytest.mark.parametrize("run", range(RUNS))
 def test_what_is_released_reaches_its_claim(admin: Admin, case: Case, run: int) -> None:
-    fill(admin, case)
     try:
+        fill(admin, case)
         admin.submit(*waiting(admin, BORROWER))
         submit_hopeless(admin, case, late=False)
         admin.submit(*claims(admin, case))
@@ -94,8 +94,8 @@ def test_a_team_within_its_own_quota_does_not_wait_while_a_target_of_another_cla
     admin.apply_team(OWNER, 4)
     admin.apply_team(BORROWER, 2)
     admin.apply_team(LENDER, 2, sharing={"strategy": "DontLend"})
-    submit_elastic(admin, BORROWER, "2-6", 6, grace="10m")
     try:
+        submit_elastic(admin, BORROWER, "2-6", 6, grace="10m")
         admin.submit(admin.job(OWNER, "claim", 4, "training"))
         admin.cluster.until(lambda: is_strict(admin, OWNER), "a StrictFIFO queue", TIMEOUT_S)
         admin.submit(admin.job(LENDER, "bystander", 2, "training"))

@@ -38,6 +38,33 @@ def test_a_write_may_be_observed_before_it_is_answered() -> None:
     assert expectations.only_own_writes
 
 
+def test_a_change_by_somebody_else_is_news_although_we_wrote_the_object_afterwards() -> None:
+    expectations = Expectations()
+    assert expectations.observe(KEY, "5")
+    expectations.record_write(KEY, "6")
+    assert not expectations.observe(KEY, "6")
+    assert not expectations.only_own_writes
+
+
+def test_several_writes_of_an_object_are_all_ours() -> None:
+    expectations = Expectations()
+    assert expectations.observe(KEY, "5")
+    for version in ("5", "6"):
+        expectations.record_write(KEY, version)
+    assert not expectations.observe(KEY, "6")
+    assert expectations.only_own_writes
+
+
+def test_the_last_write_is_ours_in_the_next_period_too() -> None:
+    expectations = Expectations()
+    for version in ("5", "6"):
+        expectations.record_write(KEY, version)
+    expectations.clear_observed()
+    assert not expectations.observe(KEY, "6")
+    assert expectations.observe(KEY, "5"), "the watch is not expected to report older ones"
+    assert not expectations.only_own_writes
+
+
 def test_a_deletion_and_a_new_list_are_news() -> None:
     expectations = Expectations()
     expectations.record_write(KEY, "5")

@@ -15,12 +15,10 @@ from cede.api.objects import (
     NAMESPACES,
     NODES,
     POLICIES,
-    RESOURCE_QUOTAS,
     ROLE_BINDINGS,
     SERVICES,
     rfc3339,
 )
-from quota_controller.desired.plan import Plan, Snapshot
 from tests.harness.quota_controller import (
     WRITTEN_KINDS,
     World,
@@ -97,40 +95,6 @@ async def test_nothing_is_written_when_nothing_has_changed(world: World) -> None
     world.renew_lease()
     put_node(world.server, "n1")
     assert await world.settle() == []
-
-
-async def test_what_kubernetes_counts_in_a_namespace_causes_no_pass(world: World) -> None:
-    """It is counted again at each new pod of each team."""
-    await world.settle()
-    world.controller.wake.clear()
-    quota = existing(world.server, RESOURCE_QUOTAS, ("vision", "cede-objects"))
-    quota = world.server.put(RESOURCE_QUOTAS, quota | {"status": {"used": {"count/pods": "7"}}})
-    await world.sync_caches()
-    assert not world.controller.wake.is_set()
-    spec = {"hard": {"count/pods": "50k"}}
-    world.server.put(RESOURCE_QUOTAS, quota | {"spec": spec})
-    await world.sync_caches()
-    assert world.controller.wake.is_set()
-
-
-@pytest.mark.parametrize(("holder", "is_woken"), [("scheduler-0", False), ("scheduler-1", True)])
-async def test_a_lease_that_is_renewed_during_a_pass_causes_another_only_if_the_leader_is_another(
-    world: World, monkeypatch: pytest.MonkeyPatch, holder: str, *, is_woken: bool
-) -> None:
-    """Over many teams, nearly every pass sees the renewal of a lease."""
-    await world.settle()
-    apply = world.controller.applier.apply
-
-    async def apply_and_renew(snapshot: Snapshot, plan: Plan) -> None:
-        await apply(snapshot, plan)
-        world.now += 2
-        world.renew_lease(holder)
-        await world.sync_caches()
-
-    monkeypatch.setattr(world.controller.applier, "apply", apply_and_renew)
-    world.controller.wake.set()
-    await world.controller.reconcile()
-    assert world.controller.wake.is_set() == is_woken
 
 
 async def test_heartbeats_cause_no_write(world: World) -> None:
