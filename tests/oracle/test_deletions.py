@@ -29,6 +29,7 @@ def suspended(generation: int) -> Json:
 
 
 CASCADING = with_finalizer(plain_job(), "foregroundDeletion")
+MATCHED = sorted(jobs_of_every_kind(pod_spec()).keys() - {"Pod"})
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,13 @@ def test_nobody_deletes_a_job_and_leaves_its_pods(
     """Kueue frees the quota of a job that is gone, and the pods ran on."""
     assert bool(judge(job, deletion=options)) == is_refused
     assert judge(job, JOB_CONTROLLER, deletion=options) == []
+
+
+@pytest.mark.parametrize("kind", MATCHED)
+def test_nobody_leaves_the_pods_of_any_kind_of_job(judge: Judge, kind: str) -> None:
+    job = job_of_kind(kind, pod_spec())
+    assert judge(job, deletion={"propagationPolicy": "Orphan"})
+    assert judge(job, deletion={"propagationPolicy": "Foreground"}) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"propagationPolicy": "Orphan"}], ids=["none", "orphan"])
@@ -117,9 +125,6 @@ def test_a_pod_is_deleted_whatever_becomes_of_what_it_owns(judge: Judge) -> None
 
 
 # --- finalizers -----------------------------------------------------------------------------------
-MATCHED = sorted(jobs_of_every_kind(pod_spec()).keys() - {"Pod"})
-
-
 @pytest.mark.parametrize("finalizer", ["orphan", "example.com/keep"])
 @pytest.mark.parametrize("kind", MATCHED)
 def test_nobody_makes_the_garbage_collector_leave_pods(

@@ -10,6 +10,7 @@ from tests.builders.jobs import elastic_job, running_job
 from tests.builders.requests import SCHEDULER
 from tests.harness.admission import Judge
 from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
 from webhook.rules import complaints
 
 pytestmark = pytest.mark.slow
@@ -24,6 +25,42 @@ def sized(text: str) -> Json:
     return job
 
 
+def without(job: Json, name: str) -> Json:
+    """The job without this annotation."""
+    annotations = {k: v for k, v in job["metadata"]["annotations"].items() if k != name}
+    return job | {"metadata": job["metadata"] | {"annotations": annotations}}
+
+
+# --- what only the webhook can complete -----------------------------------------------------------
+def test_a_new_job_that_the_webhook_did_not_complete_is_refused(judge: Judge) -> None:
+    """Its template cannot change, so it could never be resized."""
+    [message] = judge(elastic_job())
+    assert "a job cannot be made elastic later" in message
+    assert judge(apply_defaults(AdmissionRequest(elastic_job()))) == []
+    assert judge(without(elastic_job(), names.SIZES)) == [], "the cure"
+    assert judge(elastic_job(), labels={}) == [], "in a namespace of no team"
+
+
+@pytest.mark.parametrize("field", ["parallelism", "completions"])
+def test_only_the_scheduler_resizes(judge: Judge, field: str) -> None:
+    """The webhook notes a size of a user as the desired one."""
+    old, new = sized("2-8"), sized("2-8")
+    new["spec"][field] = 4
+    [message] = judge(new, old=old)
+    assert "the desired size of this job cannot be changed" in message
+    new["spec"] |= {"parallelism": 4, "completions": 4}
+    assert judge(new, SCHEDULER, old=old) == []
+
+
+@pytest.mark.parametrize("name", [names.SIZES, names.DESIRED_SIZE])
+def test_a_job_stays_elastic(judge: Judge, name: str) -> None:
+    old = sized("2-8")
+    assert name in old["metadata"]["annotations"]
+    [message] = judge(without(old, name), old=old)
+    assert "this job could no longer be resized" in message
+
+
+# --- the smallest size ----------------------------------------------------------------------------
 def smallest(text: str) -> int | None:
     try:
         return sizes.parse(text)[0]

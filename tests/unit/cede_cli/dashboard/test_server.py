@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from cede.api.objects import CESSIONS, Key
+from cede.api.objects import ACCESS_REVIEWS, CESSIONS, Key
 from cede.dashboard import server as server_module
 from cede.dashboard.feed import Feed
 from cede.dashboard.page import Page, with_trouble
@@ -30,12 +30,21 @@ async def test_nothing_is_written_through_it(reader: Reader, method: str) -> Non
         assert response.status == 405
 
 
+async def test_of_the_cluster_it_asks_for_rights_and_writes_nothing(
+    server: ApiServer, reader: Reader
+) -> None:
+    await reader.page()
+    assert set(server.writes()) == {("POST", ACCESS_REVIEWS.path())}
+
+
 @pytest.mark.parametrize("path", ["", "api/page", "nothing", "../server.py", "api/nothing"])
 async def test_every_answer_has_the_strict_headers(reader: Reader, path: str) -> None:
     async with reader.session.get(reader.url + path, headers=reader.headers) as response:
         policy = response.headers["Content-Security-Policy"]
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
         assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "require-trusted-types-for 'script'" in policy
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Referrer-Policy"] == "no-referrer"
         assert response.headers["Cache-Control"] == "no-store"

@@ -263,7 +263,7 @@ async def test_the_form_may_be_sent_here_and_nowhere_else(site: Site) -> None:
     url = f"{site.url}sign-in"
     async with site.session.get(url, headers={"Host": "cede.example"}) as response:
         policy = response.headers["Content-Security-Policy"]
-        assert "form-action 'self'" in policy
+        assert "form-action 'self'; frame-ancestors 'none'" in policy
         assert "script" not in policy
         assert 'action="sign-in"' in await response.text()
 
