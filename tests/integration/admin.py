@@ -84,6 +84,15 @@ class Admin:
 
         self.cluster.until(is_observed, f"{kind} {name} to be observed", TIMEOUT_S)
 
+    def wait_until_cede_preempts(self, seconds: float = TIMEOUT_S) -> None:
+        """Kueue preempts for 5 × watchdogSeconds after a scheduler came back for the second time,
+        as after restarts of the API server."""
+        self.cluster.until(
+            lambda: condition_of(self.policy(), "SchedulerLeads").get("status") == "True",
+            "Cede to preempt",
+            seconds,
+        )
+
     def allocation(self, name: str) -> Json:
         obj: Json = self.cluster.kubectl_json("get", "computeallocation", name)
         return obj
@@ -241,6 +250,7 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
     cluster.without_teams()
     try:
         admin.apply_policy()
+        admin.wait_until_cede_preempts()
         yield admin
     finally:
         node_names = [fake["metadata"]["name"] for fake in fake_nodes]

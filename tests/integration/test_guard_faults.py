@@ -10,7 +10,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.integration.admin import POLICY, Admin, condition_of
+from tests.integration.admin import POLICY, Admin
 from tests.integration.claims import (
     CLASSES,
     OWNER,
@@ -52,7 +52,7 @@ def admin(cluster: Any) -> Iterator[Admin]:
 def case(admin: Admin) -> Iterator[Case]:
     """All accelerators are in use, and a claim is there past its team's own quota."""
     admin.apply_policy(priorityClasses=CLASSES, preemption=PATIENT)
-    admin.cluster.until(lambda: scheduler_leads(admin), "Cede to preempt", TRUSTED_AGAIN_S)
+    admin.wait_until_cede_preempts(TRUSTED_AGAIN_S)
     allocate(admin, PAST_ITS_OWN)
     fill(admin, PAST_ITS_OWN)
     admin.submit(*claims(admin, PAST_ITS_OWN))
@@ -120,11 +120,6 @@ def test_cede_release_takes_a_guard_and_private_quota_away(admin: Admin, case: C
 def wait_for_step(admin: Admin, step: Callable[[Admin], bool]) -> None:
     """Until the step is made; at the end the claim may be admitted before it is seen."""
     admin.cluster.until(lambda: step(admin) or is_admitted(admin), step.__name__, 60)
-
-
-def scheduler_leads(admin: Admin) -> bool:
-    policy = admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)
-    return condition_of(policy, "SchedulerLeads").get("status") == "True"
 
 
 def is_admitted(admin: Admin) -> bool:
