@@ -101,7 +101,8 @@ install_packages() {
 
 make_environment() {
     local stamp uv
-    stamp=$(sha256sum deploy/locks/dev.txt pyproject.toml | sha256sum | cut -c1-16)
+    stamp=$(sha256sum deploy/locks/dev.txt pyproject.toml deploy/local/setup.sh |
+        sha256sum | cut -c1-16)
     uv=$cache/uv/bin/uv
     [ "$(cat .venv/cede-stamp 2>/dev/null)" = "$stamp" ] && return
     "$python" -c 'import ensurepip' 2>/dev/null ||
@@ -114,9 +115,10 @@ make_environment() {
     fi
     "$uv" pip install -q --python .venv/bin/python --require-hashes \
         -r deploy/locks/dev.txt -r deploy/locks/build.txt
+    "$uv" pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
     # All packages as bytecode: pods mount this torch and may not write, so each rank would compile.
-    "$uv" pip install -q --python .venv/bin/python --compile-bytecode \
-        --no-deps --no-build-isolation -e .
+    # uv would compile only what the same call installs. Templates of packages are no Python.
+    .venv/bin/python -m compileall -qq -j 0 .venv/lib/python3.*/site-packages || true
     echo "$stamp" >.venv/cede-stamp
 }
 
