@@ -191,7 +191,7 @@ class Applier:
         except ApiError as error:
             return write_problem(desired.display_name, error)
         self.on_write(desired.kind, desired.key, body)
-        # as we have just written it, nobody else has changed it: the authors are half of its memory
+        # as we have just written it, nobody else has changed it: its authors only take memory
         body["metadata"].pop("managedFields", None)
         self.unseen_writes[desired.object_id] = (body, self.clock())
         self._last_applied[desired.object_id] = desired.content
