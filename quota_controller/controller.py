@@ -230,7 +230,7 @@ class Controller:
 
     def _snapshot(self, now: float) -> Snapshot:
         self._observe_lease()
-        leader, returning = self._leaders()
+        leader, returning, unreadable_to_scheduler = self._scheduler()
         metrics.SCHEDULER_LEADS.set(bool(leader))
         return Snapshot(
             policy=self.policies.get(POLICY),
@@ -253,7 +253,7 @@ class Controller:
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
             unreadable_allocations=frozenset(name for _, name in self.allocations.unreadable),
-            unreadable_to_scheduler=self.unreadable_to_scheduler,
+            unreadable_to_scheduler=unreadable_to_scheduler,
             grant_records=self.grant_records,
             month_use=noted_use(self.ledger_notes.get(names.LEDGER_NOTES)),
         )

@@ -117,7 +117,7 @@ make_environment() {
         -r deploy/locks/dev.txt -r deploy/locks/build.txt
     "$uv" pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
     # All packages as bytecode: pods mount this torch and may not write, so each rank would compile.
-    # uv would compile only what the same call installs. Templates of packages are no Python.
+    # uv would compile only what the same call installs. Some files fail: templates, later Python.
     .venv/bin/python -m compileall -qq -j 0 .venv/lib/python3.*/site-packages || true
     echo "$stamp" >.venv/cede-stamp
 }

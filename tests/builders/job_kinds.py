@@ -3,11 +3,13 @@
 from typing import Any
 
 from cede.api.objects import Json
-from webhook.kinds import get_pod_templates
+from webhook.kinds import KNOWN_OWNERS, get_pod_templates
 
 IMAGE = "registry.example/none"
 JobAndPaths = tuple[Json, list[str]]
 """The object, and the field paths of its pod specs."""
+OWNERS = [(f"{group}/v1" if group else "v1", kind) for group, kind in sorted(KNOWN_OWNERS)]
+"""(API version, kind) of every owner that the webhook knows; versions do not matter."""
 
 
 def pod_spec(requests: Json | None = None, **more: Any) -> Json:

@@ -85,8 +85,8 @@ class Admin:
         self.cluster.until(is_observed, f"{kind} {name} to be observed", TIMEOUT_S)
 
     def wait_until_cede_preempts(self, seconds: float = TIMEOUT_S) -> None:
-        """Kueue preempts for 5 × watchdogSeconds after a scheduler came back for the second time,
-        as after restarts of the API server."""
+        """Waits until it does. Kueue preempts for 5 × watchdogSeconds after a scheduler came back
+        for the second time, as after restarts of the API server."""
         self.cluster.until(
             lambda: condition_of(self.policy(), "SchedulerLeads").get("status") == "True",
             "Cede to preempt",

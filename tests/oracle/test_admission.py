@@ -7,10 +7,9 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from cede.api.team_security import CONTROLLER_NAMESPACES
-from tests.builders.job_kinds import job_of_kind, pod_spec, with_uid
+from tests.builders.job_kinds import OWNERS, job_of_kind, pod_spec, with_uid
 from tests.builders.jobs import PRIORITY, elastic_job, plain_job
 from tests.harness.admission import Judge
-from webhook.kinds import KNOWN_OWNERS
 
 pytestmark = pytest.mark.slow
 GPU = "nvidia.com/gpu"
@@ -19,15 +18,6 @@ DEPLOYER = "system:serviceaccount:ci:deployer"
 OWN_ACCOUNT = "system:serviceaccount:vision:default"
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 JOBSET_CONTROLLER = "system:serviceaccount:jobset-system:jobset-controller-manager"
-
-
-OWNERS = [
-    ("batch/v1", "Job"),
-    ("jobset.x-k8s.io/v1alpha2", "JobSet"),
-    ("ray.io/v1", "RayJob"),
-    ("apps/v1", "ReplicaSet"),
-    ("v1", "Pod"),
-]
 
 
 # --- owners ---------------------------------------------------------------------------------------
@@ -40,13 +30,6 @@ def test_nobody_escapes_a_queue_by_naming_an_owner(
     account of another namespace was believed, also as a member."""
     [message] = judge(with_uid(plain_job(), *owner), user)
     assert "ownerReferences" in message
-
-
-def test_the_policy_knows_the_owners_that_the_webhook_knows(judge: Judge) -> None:
-    for group, kind in sorted(KNOWN_OWNERS):
-        version = f"{group}/v1" if group else "v1"
-        [message] = judge(with_uid(plain_job(), version, kind), PERSON)
-        assert "ownerReferences" in message, kind
 
 
 @pytest.mark.parametrize(

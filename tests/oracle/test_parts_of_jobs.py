@@ -3,16 +3,16 @@
 import pytest
 
 from cede.api import names
-from tests.builders.job_kinds import job_of_kind, pod_spec, with_uid
+from tests.builders.job_kinds import OWNERS, job_of_kind, pod_spec, with_uid
 from tests.builders.jobs import elastic_job, plain_job
 from tests.harness.admission import Judge
 from webhook.admission import SCHEDULER_USER
-from webhook.kinds import KNOWN_OWNERS
 
 pytestmark = pytest.mark.slow
+JOB_SET = ("jobset.x-k8s.io/v1alpha2", "JobSet")
 PARTS = [
     pytest.param(
-        *("Job", "jobset.x-k8s.io/v1alpha2", "JobSet"),
+        *("Job", *JOB_SET),
         "system:serviceaccount:jobset-system:jobset-controller-manager",
         id="JobSet",
     ),
@@ -27,7 +27,6 @@ PARTS = [
         id="LeaderWorkerSet",
     ),
 ]
-JOB_SET = ("jobset.x-k8s.io/v1alpha2", "JobSet")
 TRIAL = ("kubeflow.org/v1beta1", "Trial")
 """Of Katib. Kueue does not know it, and queues its Jobs by themselves."""
 
@@ -97,14 +96,13 @@ def test_nobody_gives_more_to_a_suspended_job_of_an_operator(judge: Judge) -> No
 def test_the_policy_knows_the_owners_that_the_webhook_knows(judge: Judge) -> None:
     """All else Kueue queues by itself, whatever other kinds of the same API group are."""
     small, large = plain_job(size=1), plain_job(size=2)
-    known = [(f"{group}/v1" if group else "v1", kind) for group, kind in sorted(KNOWN_OWNERS)]
     unknown = [
         TRIAL,
         ("kubeflow.org/v1", "Notebook"),
         ("ray.io/v1", "RayCronJob"),
         ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication"),
     ]
-    for owners, is_refused in ((known, True), (unknown, False)):
+    for owners, is_refused in ((OWNERS, True), (unknown, False)):
         pairs = [(with_uid(small, *owner), with_uid(large, *owner)) for owner in owners]
         assert [bool(messages) for messages in judge.updates(pairs)] == [is_refused] * len(owners)
 

@@ -1,6 +1,5 @@
 """Objects of others, refused writes, and interruptions at any point."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -34,16 +33,9 @@ from tests.harness.quota_controller import (
     condition_of,
     existing,
     fill,
-    filled,
     put_allocation,
     started,
 )
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with filled() as world:
-        yield world
 
 
 def no_failure(method: str, path: str, body: Any) -> None:

@@ -1,7 +1,6 @@
 """The controller against an API server: what it writes when something changes, and what not."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -24,16 +23,9 @@ from tests.harness.quota_controller import (
     World,
     condition_of,
     existing,
-    filled,
     put_allocation,
     put_node,
 )
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with filled() as world:
-        yield world
 
 
 async def test_every_object_is_created_in_an_empty_cluster(world: World) -> None:

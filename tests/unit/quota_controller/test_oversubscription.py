@@ -1,9 +1,5 @@
 """The controller against an API server: an allocation that is too large harms nobody but itself."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from cede.api.objects import ALLOCATIONS, POLICIES, Json
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -11,17 +7,10 @@ from tests.harness.quota_controller import (
     World,
     existing,
     fill,
-    filled,
     put_allocation,
     put_node,
     started,
 )
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with filled() as world:
-        yield world
 
 
 def quotas_of_teams(world: World, *names: str) -> dict[str, str]:

@@ -1,19 +1,12 @@
 """What causes another pass, and what does not."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from cede.api.objects import ALLOCATIONS, RESOURCE_QUOTAS
 from quota_controller.desired.plan import Plan, Snapshot
-from tests.harness.quota_controller import World, existing, filled, put_allocation
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with filled() as world:
-        yield world
+from tests.harness.quota_controller import World, existing, put_allocation
 
 
 async def test_what_kubernetes_counts_in_a_namespace_causes_no_pass(world: World) -> None:

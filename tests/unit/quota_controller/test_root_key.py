@@ -1,10 +1,7 @@
 """The root key is created and replaced, namespaces derive theirs; its loss stops nothing else."""
 
 import base64
-from collections.abc import AsyncIterator
 from copy import deepcopy
-
-import pytest
 
 from cede.api import names
 from cede.api.objects import SECRETS, Json
@@ -15,18 +12,11 @@ from tests.harness.quota_controller import (
     World,
     condition_of,
     existing,
-    filled,
     put_allocation,
     started,
 )
 
 METADATA = {"name": ROOT_SECRET[1], "namespace": ROOT_SECRET[0]}
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with filled() as world:
-        yield world
 
 
 async def test_namespaces_derive_their_keys_from_the_root_key(world: World) -> None:

@@ -1,17 +1,9 @@
 """Kueue gets its preemption back when no scheduler makes progress."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from cede.api.objects import CLUSTER_QUEUES, rfc3339
-from tests.harness.quota_controller import World, condition_of, existing, filled
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with filled() as world:
-        yield world
+from tests.harness.quota_controller import World, condition_of, existing
 
 
 async def test_without_a_leader_kueue_preempts_until_one_is_back(world: World) -> None:
